@@ -20,12 +20,12 @@ TOP = "*.py"
 
 FAST = {
     TOP: 70, "attacks": 30, "benchmarks": 35, "chaos": 130, "deployed": 40, "fuzz": 25, "mutants": 10, "on_ray": 20,
-    "parties": 80, "plugins": 75, "protocols": 320, "scenarios": 550, "sim": 45, "wheel": 20,
+    "parties": 80, "plugins": 75, "protocols": 270, "scenarios": 550, "sim": 45, "wheel": 20,
 }  # fmt: skip
 """The budgets of ``make test``, in seconds."""
 
 LONG = {
-    TOP: 450, "attacks": 40, "benchmarks": 60, "chaos": 650, "deployed": 350, "fuzz": 70, "mutants": 10, "on_ray": 250,
+    TOP: 450, "attacks": 40, "benchmarks": 60, "chaos": 500, "deployed": 300, "fuzz": 70, "mutants": 10, "on_ray": 250,
     "parties": 20, "plugins": 40, "protocols": 250, "scenarios": 600, "sim": 30, "wheel": 160,
 }  # fmt: skip
 """The budgets of ``make test-long``, in seconds."""

@@ -38,10 +38,10 @@ _LONGEST = (
 """Files with the longest tests, which run first, so that all workers end at about the same time."""
 
 _LONGEST_OF_LONG = (
-    "test_lying_server.py", "test_docs.py", "test_jobs.py", "test_processes.py", "test_survival.py",
-    "test_campaigns.py", "test_readme.py", "test_engine.py", "test_examples.py", "test_predicted_runs.py",
-    "test_partitions.py", "test_shipped.py", "test_xclp.py", "test_broad.py", "test_garbage.py", "test_absences.py",
-    "test_interrupts.py", "test_three_machines.py", "test_versions.py", "test_page.py", "test_many_clients.py",
+    "test_docs.py", "test_jobs.py", "test_processes.py", "test_survival.py", "test_lying_server.py", "test_engine.py",
+    "test_readme.py", "test_examples.py", "test_campaigns.py", "test_predicted_runs.py", "test_partitions.py",
+    "test_shipped.py", "test_xclp.py", "test_broad.py", "test_garbage.py", "test_absences.py", "test_interrupts.py",
+    "test_three_machines.py", "test_versions.py", "test_page.py", "test_many_clients.py",
 )  # fmt: skip
 """Files of long tests that take longest: some that compute, and some that wait for deadlines."""
 

@@ -41,8 +41,9 @@ class Process:
         stderr: Any = subprocess.DEVNULL,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
+        imported: Sequence[str] = (),
     ) -> None:
-        """Begin `command`, whose first word is ``sys.executable``."""
+        """Begin `command`, whose first word is ``sys.executable``, with these modules `imported` besides."""
         first, *arguments = map(str, command)
         assert first == sys.executable, command
         variables = dict(os.environ if env is None else env)
@@ -51,7 +52,7 @@ class Process:
         with open(os.devnull, "r+b") as nothing:
             streams = [nothing if stream == subprocess.DEVNULL else stream for stream in (stdin, stdout, stderr)]
             files = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
-            socket.send_fds(_warm(), [json.dumps(request).encode()], [*files, written])
+            socket.send_fds(_warm(*imported), [json.dumps(request).encode()], [*files, written])
         os.close(written)
         self.args = [first, *arguments]
         self.returncode: int | None = None
@@ -107,14 +108,14 @@ def _whole(descriptor: int) -> str:
 
 
 @cache
-def _warm() -> socket.socket:
-    """A socket to the process from which others are forked; it ends with this process."""
+def _warm(*modules: str) -> socket.socket:
+    """A socket to the process from which others are forked, which has imported `modules`; it ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            env=environment, cwd="/", pass_fds=[theirs.fileno()],
+            [sys.executable, __file__, str(theirs.fileno()), *modules], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, env=environment, cwd="/", pass_fds=[theirs.fileno()],
         )  # fmt: skip
 
     def end() -> None:
@@ -129,10 +130,13 @@ def _warm() -> socket.socket:
 # --- in the process from which others are forked
 
 
-def _serve(channel: socket.socket) -> None:
+def _serve(channel: socket.socket, modules: Sequence[str]) -> None:
     """Fork a process for each request, and return in it; the forking process ends with its client."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import()
+    for name in modules:
+        with suppress(ImportError):  # an extra that is not installed
+            import_module(name)
     gc.collect()
     gc.freeze()
     while True:
@@ -201,4 +205,4 @@ def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str
 
 if __name__ == "__main__":
     del sys.path[0]  # removes the folder of this file
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

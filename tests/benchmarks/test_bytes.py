@@ -4,7 +4,7 @@ import contextlib
 import json
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,16 @@ from tacit.protocols.xclp.choices import variant_of
 from tacit.protocols.xclp.hamming_iknp import IknpHamming
 from tacit.protocols.xclp.hamming_paillier import PaillierHamming
 from tacit.scenarios.chaos.memory import Remembering
+from tests.transfers import computed_once
 
 SMALL = Case((3, 4), 16, 512, 2, tuple(VARIANTS))
 TINY = Grid((1e6, 1e10), (0.01,), ((4, 16),), key_bits=512)
+
+
+@pytest.fixture(autouse=True)
+def _with_transfers_computed_once() -> Iterator[None]:
+    with computed_once():
+        yield
 
 
 @pytest.mark.parametrize("case", [SMALL, Case((9, 2, 6), 57, 512, 3, ("plaintext", "paillier", "iknp"))])

@@ -63,7 +63,7 @@ def test_the_command_writes_a_row_for_each_cell(
     ]
     monkeypatch.setattr(run, "cells", lambda quick: few)
     monkeypatch.setattr(peers, "calls", lambda quick: [])
-    assert run.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg") == 0
+    assert run.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg", jobs=1) == 0
     with (tmp_path / "sums.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["sum"], row["outcome"], row["equals_plaintext"]) for row in rows] == [
@@ -131,7 +131,7 @@ def test_the_published_comparison_is_repeated_with_their_waits_beside_ours(
 ) -> None:
     few = [published.Published(way, lost, 12, 200) for way in published.WAITS for lost in (0, 1)]
     monkeypatch.setattr(published, "cells", lambda quick: few)
-    assert run.published_main(False, csv_file=tmp_path / "rows.csv") == 0
+    assert run.published_main(False, csv_file=tmp_path / "rows.csv", jobs=1) == 0
     rows = {(row.sum, row.lost): row for row in published.read_published(tmp_path / "rows.csv")}
     assert {row.outcome for row in rows.values()} == {"completed"} and len(rows) == 4
     for way, waits in (("flamingo", 16), ("secagg+", 65)):

@@ -65,14 +65,15 @@ def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
 
 @pytest.mark.long
 def test_all_configurations_keep_their_promises() -> None:
-    """The beginning of the hour of `make chaos`: five mixtures for each configuration, always the same."""
+    """The beginning of the hour of `make chaos`: three mixtures for each configuration, always the same."""
     found = BroadFindings({}, [])
-    plan = Broad(schedules=5 * len(CONFIGURATIONS), seed=20261122, jobs=os.cpu_count() or 1)
+    plan = Broad(schedules=3 * len(CONFIGURATIONS), seed=20261122, jobs=os.cpu_count() or 1)
     broad_campaign(CONFIGURATIONS, plan, lambda *_: None, found)
     broken = [f"{name}: {verdict_line(one)}" for name, runs in found.runs.items() for one in runs if one.broken]
     assert not broken, "\n".join(broken)
     assert not found.useless
-    assert sum(one.faults_fired > 0 for one in found.verdicts) > 0.7 * len(found.verdicts)
+    struck = [one for one in found.verdicts if one.faults]
+    assert sum(one.faults_fired > 0 for one in struck) > 0.85 * len(struck) > 0.85 * 2.9 * len(CONFIGURATIONS)
 
 
 def test_configurations_take_turns_and_the_seed_says_it_all() -> None:

@@ -20,6 +20,7 @@ from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares
 from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
+from tacit.scenarios.chaos import server
 from tacit.scenarios.chaos.server import Sweep, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
 from tacit.scenarios.chaos.server_view import Relation, exposed
@@ -396,22 +397,26 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
 
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
 def test_some_lies_and_programs(miniature: Miniature) -> None:
-    some = [*programs(4, miniature.deals, quick=True)][::13] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::13]
+    some = [*programs(4, miniature.deals, quick=True)][::19] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::19]
     broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
 
 
+SWEPT = [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING, Miniature("flamingo", 4, 2)))]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("miniature", "least", "quick"),
-    [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING, Miniature("flamingo", 4, 2)))],
-    ids=lambda value: getattr(value, "kind", str(value)),
-)
-def test_every_lie_and_every_short_program(miniature: Miniature, least: int, quick: bool) -> None:
-    """All that are not random, which find each planted weakening, and 30 random ones; the command tries 20."""
-    found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=30, seed=least, quick=quick))
+@pytest.mark.parametrize("turn", range(len(SWEPT)), ids=[f"{one.kind}-{least}" for one, least, _ in SWEPT])
+def test_lies_and_short_programs(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All fixed programs, which find each planted weakening; short programs, a third of them if there are many; single
+    lies, a part of them, another one for each sum; and 9 random ones. The command tries all."""
+    miniature, least, quick = SWEPT[turn]
+    lies, short = (3, 1) if quick else (6, 3)
+    monkeypatch.setattr(server, "single_lies", lambda *sent: [*single_lies(*sent)][turn % lies :: lies])
+    monkeypatch.setattr(server, "programs", lambda *sets: [*programs(*sets)][turn % short :: short])
+    found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=9, seed=least, quick=quick))
     assert not found.breaches, found.breaches
-    assert len(found.trials) > (200 if quick else 500)
+    assert len(found.trials) > (130 if quick else 300)
 
 
 def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
@@ -422,7 +427,8 @@ def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
 
 
 @pytest.mark.long
-def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away() -> None:
+def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "single_lies", lambda *sent: [*single_lies(*sent)][::6])
     found = sweep([SUM], Sweep(schedules=0, quick=True), part=obedient)
     breach = next(one for one in found.breaches if one.promise == "no client's input")
     assert text(breach.smallest.program) == "start 0; keys 0; want 0; left 0"

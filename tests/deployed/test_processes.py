@@ -14,7 +14,7 @@ from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.test_runs import assert_alike
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("warm_parties")]
 
 XCLP = ["data.limit=90", "data.clients=4", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.deadline=20s"]
 

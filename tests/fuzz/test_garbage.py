@@ -39,6 +39,7 @@ from tacit.sim.compute import Free
 from tacit.sim.trace import Event
 from tacit.sim.wire import Message
 from tacit.sim.world import World
+from tests.transfers import computed_once
 
 BITS = 8
 MOST_EVENTS = 20_000  # an honest run takes some hundred
@@ -95,7 +96,8 @@ class Run:
         for party in (self.server, *self.clients):
             self._watch(party)
         try:
-            world.loop.run(play([self.server, *self.clients], self.server))
+            with computed_once():
+                world.loop.run(play([self.server, *self.clients], self.server))
         finally:
             world.loop.finish()
         return self

@@ -170,7 +170,7 @@ def test_a_run_that_no_interrupt_ends_is_fetched(nodes: Nodes, tmp_path: Path, m
 
     def watch(done: int, of: int, result: tacit.Result) -> None:
         while not marker.exists():
-            pass
+            time.sleep(0.05)
         raise KeyboardInterrupt
 
     over, jobs = {"training.update": ["half", "stuck"]}, f"ray:{nodes.address}"
@@ -203,7 +203,7 @@ def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, mo
     calls = in_workers(f"ray:{nodes.address}", sleep, arguments, lambda seconds, file: f"of {seconds:g} s")
     assert next(calls) == (0, None)
     while not (files[1].is_file() and files[1].read_text()):
-        pass
+        time.sleep(0.05)
     with pytest.warns(ray_jobs.GivenUpWarning, match="^of 1000 s: given up: on the node .* within 3 s of its inter"):
         calls.close()
     assert not psutil.pid_exists(int(files[1].read_text()))
@@ -246,6 +246,7 @@ def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, addre
     assert first.startswith("1/2  000-"), first
     while not any(writes_a_run(worker) for worker in (*nodes.workers, *of(process))):
         assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in errors, errors

@@ -25,6 +25,7 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
 from tacit.sim.world import World
+from tests.transfers import computed_once
 
 VARIANTS = {
     "plaintext": lambda bits: PlaintextHamming(bits),
@@ -47,7 +48,8 @@ class Federation:
 
     def run(self) -> "Federation":
         try:
-            self.world.loop.run(play([self.server, *self.clients], self.server))
+            with computed_once():
+                self.world.loop.run(play([self.server, *self.clients], self.server))
         finally:
             self.world.loop.finish()
             self.clients = list(Present(self.clients).values())
