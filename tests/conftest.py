@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tacit.scenarios.running import outlook
 from tacit.scenarios.running.process import spare_for_good
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
@@ -53,6 +54,31 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(_LONGEST_OF_LONG if is_long(config) else _LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_outlook() -> Iterator[None]:
+    """Try each scenario with losses once before it is run, not up to 20 times, which takes longer than many runs.
+
+    Tests of cautions use `whole_outlook`.
+    """
+    once = outlook._Trial(lead=1, most=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outlook, "_TRIALS", dict.fromkeys(outlook._TRIALS, once))
+        patch.setattr(outlook, "_WITHOUT_CHANCE", once)
+        patch.setattr(outlook, "_kept", {})  # so that tests elsewhere get nothing of shorter trials
+        yield
+
+
+@pytest.fixture
+def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try scenarios with losses as often as users do."""
+    for name, value in _OUTLOOK.items():
+        monkeypatch.setattr(outlook, name, value)
+    monkeypatch.setattr(outlook, "_kept", {})
 
 
 @pytest.fixture(scope="session")

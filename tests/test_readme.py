@@ -43,7 +43,7 @@ def blocks() -> list[Block]:
 
 
 RUN = [block for block in blocks() if block.commands != MAKE]
-LONG = ("tacit run", "python -m tacit.benchmarks")
+LONG = ("tacit run", "tacit bench")
 """The beginnings of blocks that take long."""
 
 

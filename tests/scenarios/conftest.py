@@ -4,13 +4,12 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tacit import load, run
-from tacit.scenarios.running import outlook
 from tacit.scenarios.running.runner import Watch
 from tacit.sim.trace import Event
 from tests import warm
@@ -36,31 +35,6 @@ outcome = "completed"
 equals_plaintext = true
 lost = []
 """
-
-
-_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short_outlook() -> Iterator[None]:
-    """Try each scenario with losses once before it is run, not up to 20 times, which takes longer than many runs.
-
-    Tests of cautions use `whole_outlook`.
-    """
-    once = outlook._Trial(lead=1, most=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outlook, "_TRIALS", dict.fromkeys(outlook._TRIALS, once))
-        patch.setattr(outlook, "_WITHOUT_CHANCE", once)
-        patch.setattr(outlook, "_kept", {})  # so that tests elsewhere get nothing of shorter trials
-        yield
-
-
-@pytest.fixture
-def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try scenarios with losses as often as users do."""
-    for name, value in _OUTLOOK.items():
-        monkeypatch.setattr(outlook, name, value)
-    monkeypatch.setattr(outlook, "_kept", {})
 
 
 @pytest.fixture(scope="session")
