@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -137,26 +138,30 @@ def renew_files() -> None:
             path.write_text(renewed, encoding="utf-8")
 
 
-def copy_pages(copy: Copy, runner: page_runs.Runner) -> None:
-    """Copy what is written by hand; commands on pages that are executed are followed by what they print."""
-    paths = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "mathematics"]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for its commands
-        if not runner.draft:
-            drawn = pool.submit(draw_stragglers, runner.runs / "stragglers", copy.source)
-        for path, text in zip(paths, pool.map(runner.executed, paths), strict=True):
-            if notebook_files.is_notebook(text):
-                text = notebook_files.page(text, path.stem)
-            copy.put(path.relative_to(DOCS).as_posix(), text, path)
-        if not runner.draft:
-            drawn.result()
+def copy_pages(copy: Copy, runner: page_runs.Runner, meanwhile: Callable[[], None]) -> None:
+    """Copy what is written by hand; commands on pages that are executed are followed by what they print. `meanwhile` is
+    called while they run."""
     for name in TOP:
         if (ROOT / name).exists():
             copy.put(name.lower(), (ROOT / name).read_text(encoding="utf-8"), ROOT / name)
     for path in (*DOCS.glob("*.svg"), *DOCS.glob("*.png"), DOCS / "conf.py"):
         shutil.copy(path, copy.source / path.name)
+    (copy.source / "notebooks").mkdir()
     for path in (DOCS / "notebooks").glob("*.ipynb"):
         (copy.source / "notebooks" / path.name).write_bytes(path.read_bytes())
     shutil.copytree(DOCS / "_static", copy.source / "_static")
+    paths = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "mathematics"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for its commands
+        texts = pool.map(runner.executed, paths)
+        if not runner.draft:
+            drawn = pool.submit(draw_stragglers, runner.runs / "stragglers", copy.source)
+        meanwhile()
+        for path, text in zip(paths, texts, strict=True):
+            if notebook_files.is_notebook(text):
+                text = notebook_files.page(text, path.stem)
+            copy.put(path.relative_to(DOCS).as_posix(), text, path)
+        if not runner.draft:
+            drawn.result()
 
 
 def draw_stragglers(folder: Path, source: Path) -> None:
@@ -199,6 +204,7 @@ def make_pages(copy: Copy, runs: Path, draft: bool) -> None:
     (copy.source / "architecture.svg").write_text(architecture.picture(), encoding="utf-8")
     drawn = [sys.executable, str(DOCS / "convergence.py"), "--out", str(copy.source / "convergence.svg")]
     subprocess.run(drawn, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    (copy.source / "howto").mkdir(exist_ok=True)
     subprocess.run(
         [sys.executable, str(DOCS / "sums.py"), str(copy.source / "howto")],
         check=True,
@@ -236,12 +242,14 @@ def main() -> None:
     runs.mkdir(parents=True)
     (out / "source").mkdir()
     copy = Copy(out / "source")
-    with contextlib.chdir(runs):
-        copy_pages(copy, page_runs.Runner(runs, copy.source, given.draft))
-        print(f"examples   {time.monotonic() - began:.0f} s", flush=True)
+
+    def meanwhile() -> None:
         make_pages(copy, runs, given.draft)
         if not given.draft:
             draw(copy.source)
+
+    with contextlib.chdir(runs):
+        copy_pages(copy, page_runs.Runner(runs, copy.source, given.draft), meanwhile)
         copy.show_files()
         print(f"pages      {time.monotonic() - began:.0f} s", flush=True)
     if sphinx(copy.source, out, given.draft):

@@ -54,7 +54,7 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
     assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
 
 
-@pytest.mark.parametrize("bits", ["16", "exact"])
+@pytest.mark.parametrize("bits", ["16", pytest.param("exact", marks=pytest.mark.long)])
 def test_a_prediction_holds_no_model(tiny: Path, bits: str) -> None:
     """Eight clients would each hold a model of 4 MB, and words of 8 MB."""
     ways = ("training.averaging=secure", f"training.value_bits={bits}", "model.name=linear_embedding")

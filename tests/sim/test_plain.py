@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tacit.sim import plain
 from tacit.sim.plain import NotPlain, Reader, Writer, packed, pieces
 
 
@@ -114,12 +115,17 @@ def test_data_that_cannot_be_calls_nothing(data: Any) -> None:
         Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(data)
 
 
-@given(st.lists(VALUES, max_size=20), st.integers(0, 200))
-def test_collections_of_many_items_come_back_from_memory_and_from_a_file(values: list[Any], times: int) -> None:
-    """Items are encoded one by one; those in the file are copied from it, unlike the rest of a state."""
+@example(values=[1, "two"], times=600, least=plain._MANY)
+@given(st.lists(VALUES, max_size=8), st.integers(0, 6), st.integers(1, 20))
+def test_collections_of_many_items_come_back_from_memory_and_from_a_file(
+    values: list[Any], times: int, least: int
+) -> None:
+    """From `least` items on they are encoded one by one; those in the file are copied from it, unlike the rest of a
+    state."""
     many = values * times
     items = [(f"party {number}", value) for number, value in enumerate(many)]
-    with TemporaryFile() as file:
+    with TemporaryFile() as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_MANY", least)
         for spill in (None, file):
             writer = Writer({}, KINDS, spill)
             state = {
