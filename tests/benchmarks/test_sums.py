@@ -126,6 +126,7 @@ def test_the_largest_cells_run_first_and_only_as_many_at_a_time_as_fit(
     assert asked == [(expected[0], [10**7, 10**5]), (expected[1], [10**5, 10**3])]
 
 
+@pytest.mark.long
 def test_the_published_comparison_is_repeated_with_their_waits_beside_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

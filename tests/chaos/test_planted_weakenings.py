@@ -188,7 +188,13 @@ PLANTED: dict[Plant, Miniature] = {
 }
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+SLOW = (seal_not_bound, threshold_in_a_graph, no_personal_mask, same_model)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [pytest.param(plant, marks=[pytest.mark.long] if plant in SLOW else [], id=plant.__name__) for plant in PLANTED],
+)
 def test_each_weakening_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     found = first_breach(PLANTED[plant])

@@ -35,7 +35,9 @@ def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None =
         (("protocol.name=fedprop+mt",), ""),  # labels of a round, from XCLP
         (("protocol.name=fedavg", "training.averaging=secure"), ""),
         pytest.param(("protocol.name=dp-fedavg", "training.share=0.5"), "", marks=pytest.mark.long),
-        (("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), ""),
+        pytest.param(
+            ("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), "", marks=pytest.mark.long
+        ),
         (("protocol.name=fedavg", "cost=free", "training.share=0.5"), ""),
         (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some results of jobs are not used
         (
