@@ -6,10 +6,11 @@ from typing import Literal
 __all__ = ["Stage", "Step"]
 
 Stage = Literal["", "early", "train", "deal", "mask", "reveal"]
-"""The place of a client's step in a round, for the odds that the round completes if clients are lost before the step.
+"""The place of a client's step in a round: for the odds that a round completes if clients are lost before the step, and
+for audits, which slow a client down where it computes its summand.
 
 ``early``: before any sum begins, once a round; ``train``: the only step of a round without a secure sum; and those of a
-secure sum: ``deal`` keys, ``mask`` values, ``reveal`` shares. "" if no formula covers losses at the step.
+secure sum: ``deal`` keys, ``mask`` values, ``reveal`` shares. "" for all other steps.
 """
 
 

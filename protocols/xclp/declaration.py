@@ -349,9 +349,11 @@ def xclp_cautions(
     clients = -(-tables.data.clients // keys.groups)
     try:
         shards, fleet = dealt()
-        found = next(filter(None, (deadline_cautions(tables, one, fleet) for one in groups(tables, shards))), [])
+        held = groups(tables, shards)
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
         found = []
+    else:
+        found = next(filter(None, (deadline_cautions(tables, group, fleet) for group in held)), [])
     found += randomised_cautions(tables.privacy, tables.entropy)
     if keys.hamming == "plaintext":
         found.append('protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted')
