@@ -15,7 +15,7 @@ from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim.deployed.certificates import CertificateError
 
 __all__ = [
-    "IDENTITIES", "certified_identities", "check_deployable", "check_faults", "clients_of", "digest_of",
+    "IDENTITIES", "certified_identities", "check_deployable", "check_faults", "digest_of",
     "identities_in", "joining", "refuse_seeded",
 ]  # fmt: skip
 
@@ -28,11 +28,6 @@ _NOT_AGREED = (
 )  # fmt: skip
 """The tables and keys that may differ between parties, because real networks and machines replace the simulated
 ones."""
-
-
-def clients_of(scenario: Scenario) -> tuple[str, ...]:
-    """The names of the clients."""
-    return tuple(f"client/{number}" for number in range(scenario.data.clients))
 
 
 def joining(scenario: Scenario) -> tuple[str, ...]:
