@@ -95,6 +95,12 @@ class Registry(Mapping[str, T]):
         known = ", ".join(self)
         raise UnknownNameError(f"there is no {self.what} {name!r}; known are {known}{similar(name, self)}")
 
+    def defined(self, name: str) -> T | None:
+        """The thing under `name`, or None. It does not raise where `plugged.active` does, so that a worker can import
+        Tacit's own modules before a job of it raises the error of a plugin."""
+        plugged_in = (self._of(module).get(name) for module in plugged.imported())
+        return self._own.get(name) or next((found[0] for found in plugged_in if found), None)
+
     def __contains__(self, name: object) -> bool:
         return name in self._own or any(name in self._of(module) for module in plugged.active())
 

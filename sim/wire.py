@@ -80,7 +80,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
         super().__init_subclass__(**kwargs)
         if "protocol" not in cls.__dict__:
             cls.protocol = plugged.title(cls.__module__)
-        other = _types.get(cls.__name__)
+        other = _types.defined(cls.__name__)
         if other is None or plugged.is_plugged(cls.__module__):
             _types.add(cls.__name__, cls)
         elif (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tacit.scenarios.files import plugins
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.process import spare_for_good
+from tacit.sim import plugged
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
 
@@ -79,6 +81,14 @@ def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in _OUTLOOK.items():
         monkeypatch.setattr(outlook, name, value)
     monkeypatch.setattr(outlook, "_kept", {})
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_afterwards() -> Iterator[None]:
+    """Deactivate a test's plugins after it: workers that another test starts would import their deleted files."""
+    yield
+    plugins.give(())
+    plugged.use(())
 
 
 @pytest.fixture(scope="session")

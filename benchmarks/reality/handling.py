@@ -17,6 +17,7 @@ from pathlib import Path
 from tacit.benchmarks.reality.lab import Line, Loopback, open_lab
 from tacit.scenarios.deploying.local import Local
 from tacit.scenarios.files.reading import load
+from tacit.sim import plugged
 from tacit.sim.handling import Handling
 
 __all__ = ["measure_handling", "measure_message", "write_scenario"]
@@ -131,6 +132,7 @@ def _seconds(place: Loopback, size: int, count: int) -> float:
         with place as lab:
             _deploy(file, changes, options, folder, hear, lab)
     finally:
+        plugged.use(())  # the plugin goes with its folder
         shutil.rmtree(folder, ignore_errors=True)
     return sum(said) / (4 * count)  # two ends handle two directions
 

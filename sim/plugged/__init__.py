@@ -225,6 +225,11 @@ def active() -> tuple[str, ...]:
     return _active
 
 
+def imported() -> tuple[str, ...]:
+    """The names of the active modules, in order; none in a worker where `inherit` failed to import one."""
+    return _active
+
+
 def inherit() -> None:
     """Import, in a worker, the modules that are active in its parent process, and make them active.
 

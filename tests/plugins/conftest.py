@@ -1,12 +1,9 @@
 """Plugins of a few lines, each written into a folder of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from tacit.scenarios.files import plugins
-from tacit.sim import plugged
 
 QUICK = """
 plugins = ["mine.py"]
@@ -45,7 +42,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """A function that writes the plugin ``mine.py`` and a scenario with changes, and returns the scenario's path."""
     monkeypatch.chdir(tmp_path)
 
@@ -62,9 +59,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         path.write_text(scenario)
         return path
 
-    yield written
-    plugins.give(())
-    plugged.use(())
+    return written
 
 
 @pytest.fixture

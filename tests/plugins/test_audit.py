@@ -1,7 +1,6 @@
 """Audits of scenarios and plugins: sums are compared with the oracle over their survivors."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,9 @@ from typer.testing import CliRunner, Result
 
 from tacit.scenarios.auditing.audit import audit
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
-from tacit.sim import plugged
 
 COLUMN = ["protocol.column=20"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture(autouse=True)
-def without_plugins_afterwards() -> Iterator[None]:
-    yield
-    plugins.give(())
-    plugged.use(())
 
 
 def changed(folder: Path, before: str, after: str, name: str = "secure_mean.py") -> str:

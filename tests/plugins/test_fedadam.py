@@ -3,14 +3,12 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tacit import load, run
-from tacit.scenarios.files import plugins
 from tacit.scenarios.running.runner import Watch, resume
 from tacit.sim import plugged
 from tacit.sim.trace import Event
@@ -21,14 +19,12 @@ TEN_CLASSES = 0.1
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The scenario's path in a folder outside this tree."""
     for name in ("fedadam.py", "fedadam.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    yield tmp_path / "fedadam.toml"
-    plugins.give(())
-    plugged.use(())
+    return tmp_path / "fedadam.toml"
 
 
 def test_it_learns_the_same_in_a_pool(example: Path) -> None:

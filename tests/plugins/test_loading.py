@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from tacit import Scenario, ScenarioError, load, run
 from tacit.scenarios.command.main import app
+from tacit.scenarios.running.workers import in_workers
 from tacit.sim import plugged
+from tacit.sim.plugged import PluginError
 
 Write = Callable[..., Path]
 
@@ -261,6 +263,18 @@ def test_chaos_in_workers(write: Write, training: str) -> None:
     assert chaos.exit_code == 0, chaos.output
     verdicts = json.loads(Path("chaos/chaos.json").read_text())["runs"]
     assert {one["outcome"] for one in verdicts} <= {"completed", "aborted"}
+
+
+def test_a_deleted_one_stops_only_those_workers_that_use_it(write: Write, training: str) -> None:
+    path = halved(write, training)
+    load(path)
+    path.with_suffix(".py").unlink()
+    ((_, scenario),) = in_workers(1, load, [("xclp-digits",)])
+    assert scenario == load("xclp-digits")
+    load(halved(write, training))
+    path.with_suffix(".py").unlink()
+    with pytest.raises(PluginError, match=r"mine.*FileNotFoundError"):
+        list(in_workers(1, plugged.active, [()]))
 
 
 def test_no_bytecode_is_written_beside_it(write: Write, training: str) -> None:

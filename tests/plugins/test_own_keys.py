@@ -1,6 +1,5 @@
 """The keys of a plugin's protocol: every type that a file can hold is explained, any other is refused at its line."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,6 @@ from typer.testing import CliRunner, Result
 
 from tacit import ScenarioError, load
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
-from tacit.sim import plugged
 
 PLUGIN = """
 import datetime, decimal, enum
@@ -85,12 +82,10 @@ name = "sizes"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(SCENARIO)
-    yield tmp_path
-    plugins.give(())
-    plugged.use(())
+    return tmp_path
 
 
 def plugin(fields: str, options: str = "") -> int:

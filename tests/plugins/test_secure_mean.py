@@ -2,30 +2,25 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
-from tacit.sim import plugged
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The scenario's path in a folder outside this tree."""
     for name in ("secure_mean.py", "secure_mean.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    yield tmp_path / "secure_mean.toml"
-    plugins.give(())
-    plugged.use(())
+    return tmp_path / "secure_mean.toml"
 
 
 def tacit(*arguments: object) -> Result:

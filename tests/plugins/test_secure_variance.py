@@ -3,7 +3,6 @@
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,11 @@ from typer.testing import CliRunner
 from tacit.protocols.sums import reports
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.seeing.story import events
-from tacit.sim import plugged
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CALM = ["fault=[]", "expect={}"]
@@ -33,14 +30,12 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("secure_variance", "roll_call", "histogram"):
         for file in (f"{name}.py", f"{name}.toml"):
             shutil.copy(EXAMPLES / file, tmp_path / file)
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    plugins.give(())
-    plugged.use(())
+    return tmp_path
 
 
 def test_examples_are_short_and_import_what_is_public() -> None:

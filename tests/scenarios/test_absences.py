@@ -14,13 +14,11 @@ from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.schedules import random_schedules
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
 from tacit.scenarios.reporting.report import report
 from tacit.scenarios.seeing.absences import Absence
 from tacit.scenarios.seeing.causes import ROOTS
 from tacit.scenarios.seeing.compare import compare
 from tacit.scenarios.seeing.story import Line, absences
-from tacit.sim import plugged
 from tacit.sim.units import duration
 
 
@@ -172,11 +170,7 @@ def test_a_program_that_forgets_to_await_is_said_to_have_ended(tmp_path: Path) -
         """
     file = tmp_path / "forgetful.toml"
     file.write_text(f'plugins = ["forgetful.py"]\n{text}')
-    try:
-        lines = chains(tmp_path / "out", [], file)
-    finally:
-        plugins.give(())
-        plugged.use(())
+    lines = chains(tmp_path / "out", [], file)
     (missed,) = (line for line in lines if line.kind == "deadline")
     assert {(kind, "its program had ended without it" in said) for kind, said in ends([missed])} == {("choice", True)}
 

@@ -3,15 +3,12 @@
 import csv
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files import plugins
-from tacit.sim import plugged
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,11 +65,8 @@ add_protocol(Counts())
 
 
 @pytest.fixture(autouse=True)
-def no_plugins_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    yield
-    plugins.give(())
-    plugged.use(())
 
 
 @pytest.fixture
