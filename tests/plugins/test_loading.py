@@ -157,7 +157,7 @@ def test_a_broken_plugin_is_reported_in_one_line(write: Write, training: str, pl
     assert tacit("run", path, "--debug").exit_code == 1
 
 
-def test_two_plugins_with_one_file_name_are_refused(write: Write, training: str) -> None:
+def test_two_plugins_that_add_one_name_are_refused(write: Write, training: str) -> None:
     path = halved(write, training)
     Path("other.py").write_text(f"\n{STEP}")
     path.write_text(path.read_text().replace('["mine.py"]', '["mine.py", "other.py"]'))

@@ -73,7 +73,7 @@ def test_commands_that_show_a_run_import_no_plugin(folder: Path) -> None:
     assert not mark(folder).exists()
 
 
-def test_the_formula_of_a_run_with_a_plugin_is_withheld(folder: Path, tmp_path: Path) -> None:
+def test_the_formula_of_an_older_run_with_a_plugin_is_withheld_without_trust(folder: Path, tmp_path: Path) -> None:
     earlier = without_digests(Path(shutil.copytree(folder, tmp_path / "run")))
     mark(earlier).unlink(missing_ok=True)
     ((code, output),) = looked(earlier, ["bytes", "run"])
