@@ -182,6 +182,19 @@ def test_a_block_that_fails_ends_the_build(tmp_path: Path) -> None:
         runner.executed(page)
 
 
+@pytest.mark.parametrize(("language", "text", "code", "output"), [
+    ("sh", "cd examples && tacit outline --help | head -n 1 && cd .. && tacit run nowhere", 2, "nowhere"),
+    ("sh", "tacit --version > version; read -r name number < version; echo $name", 0, "tacit"),
+    ("python", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", -9, ""),
+    ("python", "import sys\nprint(sys.argv, __name__)\nsys.exit(3)", 3, "['example.py'] __main__"),
+])  # fmt: skip
+def test_a_block_starts_warm_and_ends_like_a_cold_one(
+    language: str, text: str, code: int, output: str, tmp_path: Path
+) -> None:
+    done = RUNS["run_block"](RUNS["Block"]("", language, text), RUNS["prepared"](tmp_path / "page"))
+    assert done.returncode == code and output in done.stdout, done.stdout
+
+
 def test_the_output_of_a_block_is_below_the_block(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     quiet = "<!-- quiet -->\n```sh\necho hidden\n```"
