@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.parties.learning.extras import TORCH
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
@@ -51,8 +52,8 @@ def test_shipped_protocols(name: str, tmp_path: Path) -> None:
     elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # transfers for each pair of clients in each round
         changes += ["data.clients=3", "training.rounds=2"]
     file, changes = "fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes]
-    loads = PROTOCOLS[name].loaded(read(file, changes).scenario)
-    check(file, changes, tmp_path / "run", warm.run if loads else cold)
+    loaded = PROTOCOLS[name].loaded(read(file, changes).scenario)
+    check(file, changes, tmp_path / "run", warm.run if loaded >= TORCH else cold)
 
 
 @pytest.mark.long
@@ -69,7 +70,7 @@ def test_shipped_protocols(name: str, tmp_path: Path) -> None:
 )
 def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
     size = (
-        ["protocol.bits=16", "data.limit=24", "data.labeled=0.5"]
+        ["protocol.bits=8", "data.limit=24", "data.labeled=0.5"]
         if hamming == "naor-pinkas"
         else ["protocol.bits=64", "data.limit=80"]
     )
