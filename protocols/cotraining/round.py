@@ -261,15 +261,13 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 await self.recv(AskedCounts, self.server, 2 * self.settings.deadline)
 
     async def go_on_at(self, place: str) -> bool:
-        settings, votes = self.settings, self.settings.votes
-        if place == secure_sum.END and isinstance(votes, SecureVotes):
-            summed = votes.settings(len(settings.voted(self.round)), settings.classes, settings.deadline)
-            await self.unless_over(secure_sum.client_at_end(self, summed))
+        if place == secure_sum.END and isinstance(self.settings.votes, SecureVotes):
+            await self.unless_over(secure_sum.REQUESTS.next(self, self.settings.deadline))
             await self.unless_over(self._hear_counts())
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
-        return secure_sum.BEFORE_END if isinstance(self.settings.votes, SecureVotes) else ()
+        return secure_sum.REQUESTS.before_end if isinstance(self.settings.votes, SecureVotes) else ()
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, an empty

@@ -166,12 +166,14 @@ class Averages:
 class Averaging(Protocol):
     """A way to average. `individual`: the server sees each client's vectors.
 
-    `copies` is the number of copies of a client's vectors that are held in a round.
+    `copies` is the number of copies of a client's vectors that are held in a round. `requests`: those of a sum at whose
+    end a client rests; None: it never does.
     """
 
     name: ClassVar[str]
     individual: ClassVar[bool]
     copies: ClassVar[int]
+    requests: ClassVar[secure_sum.Requests | None]
 
     def waits(self, clients: int) -> int:
         """The most deadlines of the server that it takes with this number of clients."""
@@ -181,9 +183,6 @@ class Averaging(Protocol):
 
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         """Contribute `update`, if the server does not see it to an average of at least `fewest(least)` clients."""
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        """Do the rest of `client` after a rest before its end, when the server has the average."""
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
@@ -202,6 +201,7 @@ class Plain:
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
     copies: ClassVar[int] = 3  # as trained, as a message, and as read
+    requests: ClassVar[None] = None
 
     def waits(self, clients: int) -> int:
         return 1
@@ -212,9 +212,6 @@ class Plain:
     async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
         model, *additions = update.vectors
         me.send(me.server, LocalModel(model, additions, figures_of(update)))
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        pass
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
@@ -284,7 +281,7 @@ class Secure:
     identities: Identities | None = None
     quantised: Quantised | None = None
     name: ClassVar[str] = "secure"
-    before_end: ClassVar[tuple[str, ...]] = secure_sum.BEFORE_END
+    requests: ClassVar[secure_sum.Requests | None] = secure_sum.REQUESTS
     individual: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
@@ -391,9 +388,6 @@ class Secure:
             for column, by_weight in zip(columns, expected.weighted, strict=True)
         ]
         return divided, round(count), loss / count
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await secure_sum.client_at_end(me, self._settings(expected, 0, deadline))
 
     async def server(
         self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int

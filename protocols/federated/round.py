@@ -42,7 +42,7 @@ from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
 from tacit.protocols.federated import cohort
-from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Secure, Update
+from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
@@ -205,14 +205,14 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
 
     async def go_on_at(self, place: str) -> bool:
-        if place == secure_sum.END:
-            averaging, expected = self.settings.averaging, self.settings.expected
-            await self.unless_over(averaging.client_at_end(self, expected, self.settings.deadline))
+        requests = self.settings.averaging.requests
+        if place == secure_sum.END and requests is not None:
+            await self.unless_over(requests.next(self, self.settings.deadline))
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:
-        averaging = self.settings.averaging
-        return averaging.before_end if isinstance(averaging, Secure) else secure_sum.BEFORE_END
+        requests = self.settings.averaging.requests
+        return () if requests is None else requests.before_end
 
     async def pseudo_labels(self, model: bytes) -> PseudoLabels | None:
         """Make pseudo-labels of all points of this client with `model`; None if this round has none."""

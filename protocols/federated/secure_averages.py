@@ -79,7 +79,7 @@ class LightSecAgg(_Signing):
     tolerated: float = 0.1
     corrupt: float = 0.1
     name: ClassVar[str] = "lightsecagg"
-    before_end: ClassVar[tuple[str, ...]] = lightsecagg.BEFORE_END
+    requests: ClassVar[secure_sum.Requests] = lightsecagg.REQUESTS
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
 
     @property
@@ -105,9 +105,6 @@ class LightSecAgg(_Signing):
     async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
         return await lightsecagg.server(me, group, self._coded(settings))
 
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await lightsecagg.client_at_end(me, self._coded(self._settings(expected, 0, deadline)))
-
 
 @dataclass(frozen=True)
 class Proved(Secure):
@@ -117,7 +114,7 @@ class Proved(Secure):
     """
 
     name: ClassVar[str] = "prio3"
-    before_end: ClassVar[tuple[str, ...]] = ()
+    requests: ClassVar[None] = None
     copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
 
     def waits(self, clients: int) -> int:
@@ -151,9 +148,6 @@ class Proved(Secure):
             return np.ones(1, np.uint64)
         assert self.quantised is not None
         return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        pass
 
     async def server(
         self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
@@ -202,7 +196,7 @@ class ByCommittee(_Signing):
     corrupt: float = 0.1
     exponent: int = 40
     name: ClassVar[str] = "committee"
-    before_end: ClassVar[tuple[str, ...]] = committee.BEFORE_END
+    requests: ClassVar[secure_sum.Requests] = committee.REQUESTS
     copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
 
     @property
@@ -232,9 +226,6 @@ class ByCommittee(_Signing):
     async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
         return await committee.server(me, group, self._of_members(settings))
 
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await committee.client_at_end(me, self._of_members(self._settings(expected, 0, deadline)))
-
 
 @dataclass(frozen=True)
 class Flamingo(Secure):
@@ -247,7 +238,7 @@ class Flamingo(Secure):
     chosen: int | None = None
     renewal: int = 10
     name: ClassVar[str] = "flamingo"
-    before_end: ClassVar[tuple[str, ...]] = flamingo.BEFORE_END
+    requests: ClassVar[secure_sum.Requests] = flamingo.REQUESTS
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 14
@@ -278,9 +269,6 @@ class Flamingo(Secure):
 
     async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
         return await flamingo.server(me, group.names, self._of_rounds(settings))
-
-    async def client_at_end(self, me: Client, expected: Expected, deadline: float) -> None:
-        await flamingo.client_at_end(me, self._of_rounds(self._settings(expected, 0, deadline)))
 
 
 _WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)

@@ -62,16 +62,17 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, share
 from tacit.protocols.crypto.words import packed_bytes
-from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import drawn, exceeded_by
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.streams import derive
@@ -79,23 +80,19 @@ from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "BEFORE_END",
+    "REQUESTS",
     "Committee",
     "CommitteeSettings",
     "SumByCommittee",
     "bits",
     "client",
-    "client_at_end",
     "named",
     "server",
 ]
 
-_, _MASK, _, _REVEAL, _COLLECT = secure_sum.STEPS
+_, _MASK, _, _REVEAL, _COLLECT = STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
 _SIGN = Step("client", "sum.sign", "sign who is in the sum, as a member of the committee")
-
-_PHASES = 5
-"""Deadlines of the server that may pass between a client's upload and the end of the sum, with one to spare."""
 
 
 class CommitteeStart(Message):
@@ -131,10 +128,9 @@ class CommitteeDone(Message):
     pass
 
 
-_ANSWERS = (CommitteeDone, CommitteeStart, SharesWanted, CommitteeSurvivors, Agreement)
-
-BEFORE_END = ("CommitteeStart", "SharesWanted", "CommitteeSurvivors", "Agreement")
-"""The messages that could ask for more of a client that has done its part."""
+REQUESTS = Requests(  # with one phase to spare
+    CommitteeDone, (CommitteeStart, SharesWanted, CommitteeSurvivors, Agreement), phases=5
+)
 
 
 @dataclass(frozen=True)
@@ -276,17 +272,11 @@ def _checked(data: bytes, packing: Packing, dimension: int, seeded: bool) -> byt
 
 
 @dataclass
-class _Taking:
+class _Taking(consistency.Signer):
     """A client's part in the sum of a round, from its upload on; `shares` are those that it holds as a member."""
 
-    me: Client
-    group: Group
     settings: CommitteeSettings
-    identities: Identities
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
-    stamp: tuple[int, int] = (0, 0)
-    signed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    done: bool = False
 
     @property
     def seeded(self) -> bool:
@@ -294,9 +284,8 @@ class _Taking:
         return self.me.name in self.members[: self.packing.private]
 
     @property
-    def is_current(self) -> bool:
-        """True in the round and attempt of the upload: a server that goes ahead is answered no more."""
-        return self.stamp == (self.me.round, self.me.attempt)
+    def quorum(self) -> int:
+        return self.committee.quorum
 
     @cached_property
     def committee(self) -> Committee:
@@ -369,33 +358,16 @@ class _Taking:
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
 
-    async def answer(self, agreement: Agreement) -> None:
-        """Send the sum of the shares of the U1 that was signed, once q members have signed it."""
-        me = self.me
-        if self.signed is None:
-            refuse(me, "open the sum: it has signed no set")
-            return
-        members, survivors = self.signed
-        with me.step("sum.reveal"):
-            if not await consistency.is_agreed(
-                me, self.identities, agreement, members, survivors, self._titles, self.committee.quorum, members
-            ):
-                return
-            if not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
-                return
-            shares, dimension = [self.shares[name] for name in survivors], self.settings.dimension
-            work = {"ring.add": len(shares) * self.packing.length(dimension)}
-            if self.seeded:
-                work["aes.byte"] = work["ring.add"] * (4 if self.packing.field is GF31 else 8)
-            total = await me.compute(work, _summed, shares, self.packing, dimension, self.seeded)
-            me.send(me.server, CommitteeSum(joined([total], self.packing.word_bits)))
-        self.done = True
+    def _signers(self) -> Sequence[str] | None:
+        return self.signed and self.signed[0]
 
-    @property
-    def _titles(self) -> Mapping[str, str]:
-        """Each client of the set-up with its incarnation."""
-        signed = consistency.signed_by(self.me, self.identities, self.group.secrets)
-        return {} if signed is None else signed.titles
+    async def _open(self, survivors: Sequence[str]) -> None:
+        shares, dimension = [self.shares[name] for name in survivors], self.settings.dimension
+        work = {"ring.add": len(shares) * self.packing.length(dimension)}
+        if self.seeded:
+            work["aes.byte"] = work["ring.add"] * (4 if self.packing.field is GF31 else 8)
+        total = await self.me.compute(work, _summed, shares, self.packing, dimension, self.seeded)
+        self.me.send(self.me.server, CommitteeSum(joined([total], self.packing.word_bits)))
 
 
 async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CommitteeSettings) -> None:
@@ -408,18 +380,12 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
     if group.identities is None:
         raise ValueError("members sign: the group needs identities.")
     number, part = me.round, None
-    while True:
-        if part is not None and part.done:
-            me.rest_at(secure_sum.END)
-        deadline = (2 if part is None else _PHASES) * settings.deadline
-        answer = await me.recv(_ANSWERS, me.server, deadline)
-        me.rest_at("")
-        if isinstance(answer, CommitteeDone):
-            sum_done(me)
-            return
+    while answer := await REQUESTS.next(
+        me, settings.deadline, begun=part is not None, finished=part is not None and part.done
+    ):
         if isinstance(answer, CommitteeStart):
             if may_mask_once(me, number, group.names, max(2, settings.min_clients)):
-                part = _Taking(me, group, settings, group.identities)
+                part = _Taking(me, group, group.identities, settings)
                 await part.upload(vector)
         elif part is None or not part.is_current or me.name not in part.members:
             continue  # what follows a start that was refused
@@ -431,15 +397,7 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
             await part.answer(answer)
 
 
-async def client_at_end(me: Client, settings: CommitteeSettings) -> None:
-    """The rest of `client` where it rests before its end, when the server has the sum."""
-    me.rest_at(secure_sum.END)
-    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), CommitteeDone):
-        sum_done(me)
-    me.rest_at("")
-
-
-async def server(me: Server, group: Group, settings: CommitteeSettings) -> secure_sum.Total:
+async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total:
     """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
     names, identities = group.names, group.identities
     if identities is None:
@@ -498,7 +456,7 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> secur
         work = packing.combine_work(settings.dimension)
         ring = await me.compute(work, combine, by_place, packing, settings.dimension)
         me.broadcast(survivors, CommitteeDone())
-    return secure_sum.Total(survivors, ring, 0)
+    return Total(survivors, ring, 0)
 
 
 def _leave_out(me: Server, names: Sequence[str], settings: CommitteeSettings) -> None:
@@ -555,4 +513,4 @@ class SumByCommittee(Part):
         }
 
     def waits(self, tables: Any) -> int:
-        return _PHASES
+        return REQUESTS.phases

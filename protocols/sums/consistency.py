@@ -15,7 +15,7 @@ clients that have not signed by the deadline are lost.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.parties.client import Client
@@ -23,8 +23,9 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, title_of
 from tacit.protocols.parts import Among, Choice, Part
+from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
-from tacit.protocols.sums.refusal import refuse
+from tacit.protocols.sums.refusal import once_a_round, refuse
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
@@ -33,6 +34,7 @@ __all__ = [
     "Agreed",
     "Agreement",
     "Signed",
+    "Signer",
     "gathered",
     "if_signed",
     "is_agreed",
@@ -123,6 +125,55 @@ async def is_agreed(
         what = "; ".join([f"{count} of {least} clients have signed the sets that it sees", *problems.values()])
         refuse(me, f"reveal shares: {what}")
     return count >= least
+
+
+@dataclass
+class Signer:
+    """A client's part in the sum of a round, from its upload on: it signs one set, and answers for that set alone.
+
+    `stamp`: round and attempt of its upload; `signed`: A and U3 of the set that it has signed, if any; `done`: nothing
+    more is due from it.
+    """
+
+    me: Client
+    group: Group
+    identities: Identities
+    stamp: tuple[int, int] = field(default=(0, 0), init=False)
+    signed: tuple[Sequence[str], Sequence[str]] | None = field(default=None, init=False)
+    done: bool = field(default=False, init=False)
+
+    @property
+    def is_current(self) -> bool:
+        """True in the round and attempt of the upload: a server that goes ahead is answered no more."""
+        return self.stamp == (self.me.round, self.me.attempt)
+
+    @property
+    def quorum(self) -> int:
+        """The number of signatures that a set needs."""
+        raise NotImplementedError
+
+    async def answer(self, shown: Agreement) -> None:
+        """Open the set that was signed, once a round, if `quorum` have signed it; the trace says why if not."""
+        me = self.me
+        if self.signed is None:
+            refuse(me, "open the sum: it has signed no set")
+            return
+        signed = signed_by(me, self.identities, self.group.secrets)
+        with me.step("sum.reveal"):
+            if not await is_agreed(
+                me, self.identities, shown, *self.signed, signed.titles if signed else {}, self.quorum, self._signers()
+            ) or not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
+                return
+            await self._open(self.signed[1])
+        self.done = True
+
+    def _signers(self) -> Sequence[str] | None:
+        """The clients that sign; None: those of U3."""
+        return None
+
+    async def _open(self, survivors: Sequence[str]) -> None:
+        """Send the sum of what this client holds of the vectors, or masks, of `survivors`, U3."""
+        raise NotImplementedError
 
 
 async def gathered(

@@ -78,13 +78,14 @@ from tacit.protocols.crypto.words import WHOLE, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
-from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, STAYS_MASKED
-from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_masked
+from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.streams import derive
@@ -92,18 +93,15 @@ from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "BEFORE_END", "SEED_BYTES", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
-    "RoundOpened", "RoundOpening", "SumOfRounds", "client", "client_at_end", "server", "to_open",
+    "REQUESTS", "SEED_BYTES", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
+    "RoundOpened", "RoundOpening", "SumOfRounds", "client", "server", "to_open",
 ]  # fmt: skip
 
-_, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
+_, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
 SEED_BYTES = TEXT_BYTES
 SHARE = shamir.share_bytes(SEED_BYTES)
 CHECK_BYTES = 32
-
-_PHASES = 4
-"""Deadlines of the server that may pass between a client's message and the end of the sum, with one to spare."""
 
 
 class RoundBegins(Message):
@@ -140,10 +138,7 @@ class RoundDone(Message):
     pass
 
 
-_ANSWERS = (RoundDone, RoundBegins, RoundLabels, RoundOpening)
-
-BEFORE_END = ("RoundBegins", "RoundLabels", "RoundOpening")
-"""The messages that could ask for more of a client that has done its part."""
+REQUESTS = Requests(RoundDone, (RoundBegins, RoundLabels, RoundOpening), phases=4)  # with one to spare
 
 
 @dataclass(frozen=True)
@@ -260,14 +255,7 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
     part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance), settings)
     # The server enters it, too. So the beginning of a later sum waits, where datagrams overtake the call to its round.
     me.advance(number, me.attempt + 1)
-    while True:
-        if part.done:
-            me.rest_at(secure_sum.END)
-        answer = await me.recv(_ANSWERS, me.server, (_PHASES if part.begun else 2) * settings.deadline)
-        me.rest_at("")
-        if isinstance(answer, RoundDone):
-            sum_done(me)
-            return
+    while answer := await REQUESTS.next(me, settings.deadline, begun=part.begun, finished=part.done):
         if isinstance(answer, RoundBegins):
             if may_mask_once(me, number, ring.names, max(2, settings.min_clients)):
                 await part.send(vector)
@@ -277,14 +265,6 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
             await part.sign(answer)
         elif isinstance(answer, RoundOpening):
             await part.open(answer)
-
-
-async def client_at_end(me: Client, settings: FlamingoSettings) -> None:
-    """The rest of `client` where it rests before its end, when the server has the sum."""
-    me.rest_at(secure_sum.END)
-    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), RoundDone):
-        sum_done(me)
-    me.rest_at("")
 
 
 @dataclass
@@ -387,7 +367,7 @@ class _Part:
         self.done = True
 
 
-async def server(me: Server, present: Sequence[str], settings: FlamingoSettings) -> secure_sum.Total:
+async def server(me: Server, present: Sequence[str], settings: FlamingoSettings) -> Total:
     """Sum the vectors of `present`, who have the keys on the server's disk, or of those who live. Raises Abort."""
     ring = KeyRing.of(me)
     if ring is None:
@@ -449,7 +429,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
             total -= mask
         reduced(total, bits_of)
         me.broadcast(survivors, RoundDone())
-    return secure_sum.Total(survivors, total, settings.fraction_bits)
+    return Total(survivors, total, settings.fraction_bits)
 
 
 def _hidden(now: Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
@@ -627,4 +607,4 @@ class SumOfRounds(Part):
         }
 
     def waits(self, tables: Any) -> int:
-        return _PHASES
+        return REQUESTS.phases

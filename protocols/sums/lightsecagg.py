@@ -66,36 +66,33 @@ from tacit.protocols.crypto.coded_masks import (
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.crypto.words import packed_bytes, unpacked_rows
-from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, Reason, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import consistency, secure_sum
+from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "BEFORE_END",
+    "REQUESTS",
     "CodedSettings",
     "CodedSum",
     "CodedSumOfVectors",
     "CodedVector",
     "Coding",
     "client",
-    "client_at_end",
     "server",
 ]
 
-_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = secure_sum.STEPS
-
-_PHASES = 3
-"""Deadlines of the server that may pass between a client's vector and the end of the sum."""
+_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
 
 class CodedStart(Message):
@@ -125,10 +122,7 @@ class CodedDone(Message):
     pass
 
 
-_ANSWERS = (CodedDone, CodedStart, CodedSurvivors, Agreement)
-
-BEFORE_END = ("CodedStart", "CodedSurvivors", "Agreement")
-"""The messages that could ask for more of a client that has done its part."""
+REQUESTS = Requests(CodedDone, (CodedStart, CodedSurvivors, Agreement), phases=3)
 
 
 @dataclass(frozen=True)
@@ -195,26 +189,19 @@ class CodedSettings:
 
 
 @dataclass
-class _Taking:
+class _Taking(consistency.Signer):
     """A client's part in the sum of a round, from its vector on; `pieces` are those that it holds of masks."""
 
-    me: Client
-    group: Group
     settings: CodedSettings
-    identities: Identities
     pieces: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
-    stamp: tuple[int, int] = (0, 0)
-    signed: tuple[str, ...] | None = None
-    done: bool = False
-
-    @property
-    def is_current(self) -> bool:
-        """True in the round and attempt of the vector: a server that goes ahead is answered no more."""
-        return self.stamp == (self.me.round, self.me.attempt)
 
     @cached_property
     def coding(self) -> Coding:
         return self.settings.coding(len(self.group.names))
+
+    @property
+    def quorum(self) -> int:
+        return self.coding.quorum
 
     @property
     def _length(self) -> int:
@@ -257,7 +244,7 @@ class _Taking:
                 refuse(me, f"sign: pieces of {', '.join(missing)} were not received")
             elif once_a_round(me, "sum.agree", "sign: it has signed"):
                 await consistency.sign(me, self.identities, names, survivors)
-                self.signed = survivors
+                self.signed = names, survivors
 
     async def _hold(self, survivors: Sequence[str]) -> None:
         """Take in the pieces of `survivors`, which were sent before the vectors that put them there."""
@@ -271,28 +258,10 @@ class _Taking:
             lambda name, sent: read_already[name] if name in read_already else _numbers(sent.piece, self._length),
         )
 
-    async def answer(self, agreement: Agreement) -> None:
-        """Send the sum of the pieces of the U1 that was signed, once q clients have signed it."""
-        me, survivors = self.me, self.signed
-        if survivors is None:
-            refuse(me, "open the sum: it has signed no set")
-            return
-        with me.step("sum.reveal"):
-            names, quorum = self.group.names, self.coding.quorum
-            if not await consistency.is_agreed(
-                me, self.identities, agreement, names, survivors, self._titles, quorum
-            ) or not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
-                return
-            rows = [self.pieces[name] for name in survivors]
-            total = await me.compute({"ring.add": len(rows) * self._length}, _added, rows)
-            me.send(me.server, CodedSum(joined([total], PIECE_BITS)))
-        self.done = True
-
-    @property
-    def _titles(self) -> Mapping[str, str]:
-        """Each client of the set-up with its incarnation."""
-        signed = consistency.signed_by(self.me, self.identities, self.group.secrets)
-        return {} if signed is None else signed.titles
+    async def _open(self, survivors: Sequence[str]) -> None:
+        rows = [self.pieces[name] for name in survivors]
+        total = await self.me.compute({"ring.add": len(rows) * self._length}, _added, rows)
+        self.me.send(self.me.server, CodedSum(joined([total], PIECE_BITS)))
 
 
 async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CodedSettings) -> None:
@@ -305,18 +274,12 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
     if group.identities is None:
         raise ValueError("clients sign: the group needs identities.")
     number, part = me.round, None
-    while True:
-        if part is not None and part.done:
-            me.rest_at(secure_sum.END)
-        deadline = (2 if part is None else _PHASES) * settings.deadline
-        answer = await me.recv(_ANSWERS, me.server, deadline)
-        me.rest_at("")
-        if isinstance(answer, CodedDone):
-            sum_done(me)
-            return
+    while answer := await REQUESTS.next(
+        me, settings.deadline, begun=part is not None, finished=part is not None and part.done
+    ):
         if isinstance(answer, CodedStart):
             if may_mask_once(me, number, group.names, settings.min_clients):
-                part = _Taking(me, group, settings, group.identities)
+                part = _Taking(me, group, group.identities, settings)
                 await part.deal_and_mask(vector)
         elif part is None or not part.is_current:
             continue  # what follows a start that was refused
@@ -324,14 +287,6 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
             await part.sign(answer)
         elif isinstance(answer, Agreement):
             await part.answer(answer)
-
-
-async def client_at_end(me: Client, settings: CodedSettings) -> None:
-    """The rest of `client` where it rests before its end, when the server has the sum."""
-    me.rest_at(secure_sum.END)
-    if isinstance(await me.recv(_ANSWERS, me.server, _PHASES * settings.deadline), CodedDone):
-        sum_done(me)
-    me.rest_at("")
 
 
 def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -355,7 +310,7 @@ def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
     return values.astype(np.uint64)
 
 
-async def server(me: Server, group: Group, settings: CodedSettings) -> secure_sum.Total:
+async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
     """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
     names, identities = group.names, group.identities
     if identities is None:
@@ -407,7 +362,7 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> secure_su
         mask = await me.compute(decoded_work(*shape), decoded, held, *shape)
         ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
         me.broadcast(survivors, CodedDone())
-    return secure_sum.Total(survivors, ring, 0)
+    return Total(survivors, ring, 0)
 
 
 def _vector(name: str, sent: CodedVector, *, size: int) -> NDArray[np.uint64]:
@@ -449,4 +404,4 @@ class CodedSumOfVectors(Part):
         }
 
     def waits(self, tables: Any) -> int:
-        return _PHASES
+        return REQUESTS.phases

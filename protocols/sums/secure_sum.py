@@ -54,6 +54,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
+from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import decode, encode
@@ -71,7 +72,7 @@ from tacit.sim.hollow import filled
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
-__all__ = ["STEPS", "SUM", "SecureSum", "Settings", "SumOfVectors", "Total", "client", "server"]
+__all__ = ["REQUESTS", "STEPS", "SUM", "Requests", "SecureSum", "Settings", "SumOfVectors", "Total", "client", "server"]
 
 _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
@@ -84,7 +85,7 @@ _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
 PURPOSE = "sum-dealt"
 
 END = "the end of a sum"
-"""The place where a client rests after its part; `BEFORE_END` are the messages that could ask for more."""
+"""The place where a client rests after its part."""
 
 
 class SumStart(Message):
@@ -110,10 +111,39 @@ class SumDone(Message):
     pass
 
 
-_ANSWERS = (SumDone, SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement)
-"""The answers of the server in the order in which they are taken: a sum ends before the next one begins."""
+@dataclass(frozen=True)
+class Requests:
+    """The messages of the server that a client of a sum waits for: `done`, at the end of the sum, and all `others`.
 
-BEFORE_END = ("SumStart", "ChunkWanted", "Survivors", "Agreement")
+    `phases`: deadlines of the server that may pass between a client's first message and the end of the sum.
+    """
+
+    done: type[Message]
+    others: tuple[type[Message], ...]
+    phases: int = 2
+
+    @property
+    def before_end(self) -> tuple[str, ...]:
+        """The messages that could ask for more of a client that has done its part."""
+        return type_names(self.others)
+
+    async def next(self, me: Client, deadline: float, *, begun: bool = True, finished: bool = True) -> Any:
+        """The next request of the server; None where the sum is done, which `me` stores.
+
+        `begun`: it has sent its first message. `finished`: it has done its part, so it rests at `END`. Of several
+        requests `done` is taken first: a sum ends before the next one begins. Raises NoAnswer as `recv` does.
+        """
+        if finished:
+            me.rest_at(END)
+        answer = await me.recv((self.done, *self.others), me.server, (self.phases if begun else 2) * deadline)
+        me.rest_at("")
+        if isinstance(answer, self.done):
+            sum_done(me)
+            return None
+        return answer
+
+
+REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement))
 
 
 @dataclass(frozen=True)
@@ -187,14 +217,7 @@ async def client(
     if settings.word_bits < WHOLE and (vector.dtype != np.uint64 or int(vector.max()) >> settings.word_bits):
         raise ValueError(f"a vector of words of {settings.word_bits} bits was due.")
     dealt = None
-    while True:
-        if dealt is not None and dealt.revealed:
-            me.rest_at(END)
-        answer = await me.recv(_ANSWERS, me.server, 2 * settings.deadline)
-        me.rest_at("")
-        if isinstance(answer, SumDone):
-            sum_done(me)
-            return
+    while answer := await REQUESTS.next(me, settings.deadline, finished=dealt is not None and dealt.revealed):
         if isinstance(answer, SumStart):
             number = number or me.round
             if _may_begin(me, number) and dealing.may_deal(me):
@@ -228,14 +251,6 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     if dealt is not None:
         dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
     return dealt
-
-
-async def client_at_end(me: Client, settings: Settings) -> None:
-    """Do the rest of `client` from `END` on, when the server has the sum."""
-    me.rest_at(END)
-    if isinstance(await me.recv(_ANSWERS, me.server, 2 * settings.deadline), SumDone):
-        sum_done(me)
-    me.rest_at("")
 
 
 def _may_begin(me: Client, number: int) -> bool:

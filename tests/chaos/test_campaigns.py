@@ -31,7 +31,9 @@ def with_keys(scenario: Scenario, **keys: object) -> Scenario:
         ({"recovery": "restart", "rounds": 2}, "datagram", 2),
     ],
 )
-def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: str, seed: int) -> None:
+def test_random_mixtures_of_faults_break_no_promise_of_xclp(
+    small: Scenario, keys: dict[str, object], transport: str, seed: int
+) -> None:
     network = structs.replace(small.network, transport=transport)
     scenario = structs.replace(with_keys(small, **keys), network=network)
     findings = campaign(scenario, Plan(schedules=20, singles=False, seed=seed))
@@ -43,7 +45,7 @@ def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: st
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
 @pytest.mark.parametrize(("clients", "struck"), [(10, (0, 5, 9)), (5, range(5))])
-def test_every_crash_of_the_main_scenario(clients: int, struck: Sequence[int], recovery: str) -> None:
+def test_no_crash_in_the_main_scenario_breaks_a_promise(clients: int, struck: Sequence[int], recovery: str) -> None:
     """Crashes of all of five clients, and of three of its ten, which take the same steps as the others.
 
     12 vectors of 64 bits a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=120`.
@@ -64,7 +66,7 @@ def test_every_crash_of_the_main_scenario(clients: int, struck: Sequence[int], r
 
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_pairs_of_crashes_of_a_small_federation(
+def test_pairs_of_crashes_in_a_small_federation_break_no_promise(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sixteenth of all pairs with each recovery, another one with each; `tacit chaos --pairs` tries all of them."""
