@@ -84,29 +84,25 @@ def _reads_trees(item: pytest.Item) -> bool:
     return item.nodeid.partition("::")[0] in READERS
 
 
-_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
+_TRIALS = dict(outlook._TRIALS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def short_outlook() -> Iterator[None]:
-    """Try each scenario with losses once before it is run, not up to 20 times, which takes longer than many runs.
+def no_outlook() -> Iterator[None]:
+    """Do not try scenarios with losses before they are run, which takes longer than many runs.
 
-    Tests of cautions use `whole_outlook`.
+    A trial has no effect on a run but the line that it may print. Tests of cautions use `whole_outlook`.
     """
-    once = outlook._Trial(lead=1, most=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outlook, "_TRIALS", dict.fromkeys(outlook._TRIALS, once))
-        patch.setattr(outlook, "_WITHOUT_CHANCE", once)
-        patch.setattr(outlook, "_kept", {})  # so that tests elsewhere get nothing of shorter trials
+        patch.setattr(outlook, "_TRIALS", {})
         yield
 
 
 @pytest.fixture
 def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try scenarios with losses as often as users do."""
-    for name, value in _OUTLOOK.items():
-        monkeypatch.setattr(outlook, name, value)
-    monkeypatch.setattr(outlook, "_kept", {})
+    monkeypatch.setattr(outlook, "_TRIALS", _TRIALS)
+    monkeypatch.setattr(outlook, "_kept", {})  # outlooks are not those of an earlier test
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
+from tacit.scenarios.running import outlook
 from tacit.scenarios.running.fates import Fate, fates_of
 from tacit.scenarios.running.outlook import cautions, survival_cautions
 from tacit.scenarios.running.simulation import Simulation
@@ -392,6 +393,17 @@ def test_a_scenario_that_rarely_completes_gets_a_caution_with_its_keys() -> None
     assert "a probability of 0," in line
     (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with the seeds" in one]
     assert "fault.0.probability = 0.8" in line
+
+
+@pytest.mark.usefixtures("whole_outlook")
+def test_trials_before_a_run_change_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = structs.replace(losing(0.8, "rowsums.mask"), engine="inline")
+    tried = tacit.run(scenario, out=tmp_path / "tried")
+    assert any("with the seeds" in line for line in tried.warnings)
+    monkeypatch.setattr(outlook, "_TRIALS", {})
+    untried = tacit.run(scenario, out=tmp_path / "untried")
+    assert not any("with the seeds" in line for line in untried.warnings)
+    assert (tried.trace_hash, tried.outcome) == (untried.trace_hash, untried.outcome)
 
 
 @pytest.mark.usefixtures("whole_outlook")
