@@ -10,7 +10,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from tacit.scenarios.command.guarding import guarded
-from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
+from tacit.scenarios.command.options import Debug, PlainCommand, group
 
 __all__ = ["app"]
 
@@ -19,13 +19,7 @@ P = ParamSpec("P")
 Quick = Annotated[bool, typer.Option("--quick", help="Use smaller sizes and fewer repeats.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to FILE.")]
 
-app = typer.Typer(
-    help="Benchmark the cryptography, the simulator and the protocols, and compare them with other libraries.",
-    cls=PlainGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-)
+app = group("Benchmark the cryptography, the simulator and the protocols, and compare them with other libraries.")
 
 
 def crypto(
