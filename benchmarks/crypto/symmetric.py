@@ -50,7 +50,7 @@ def measure_masks(turns: int, clients: int = 100, words: int = 1_000_000) -> tup
     rows = race(f"masks, words, {clients} keys x {words:,}", contenders, turns)
     seconds = {row.contender: contenders[row.contender][1] / row.rate for row in rows}
     return rows + race(
-        f"masks, words of {_NARROW} bits, {clients} keys x {words:,}", _narrow(clients, words), turns
+        f"masks, words of {_NARROW} bits, {clients} keys x {words:,}", _masks(clients, words, _NARROW), turns
     ), seconds
 
 
@@ -97,41 +97,24 @@ def _seals(size: int, count: int) -> Contenders:
     }
 
 
-def _masks(clients: int, words: int) -> Contenders:
+def _masks(clients: int, words: int, bits: int = 64) -> Contenders:
+    """Masks of words of `bits`, which are added as words of 32 bits where they fit."""
+    word = np.dtype(np.uint32 if bits <= 32 else np.uint64)
     entropy = Entropy.seeded(1, "benchmark", "masks")
     keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
-    blocks = [(0, words)]
-    zeros, stream = bytes(8 * words), bytearray(8 * words + 15)  # the library needs one more block
+    blocks, size = [(0, words)], word.itemsize * words
+    zeros, stream = bytes(size), bytearray(size + 15)  # the library needs one more block
 
     def theirs() -> np.ndarray:
-        total = np.zeros(words, np.uint64)
+        total = np.zeros(words, word)
         for key, added in keys:
             counter = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
             counter.encryptor().update_into(zeros, stream)
-            (np.add if added else np.subtract)(total, np.frombuffer(stream, "<u8", words), out=total)
-        return total
+            (np.add if added else np.subtract)(total, np.frombuffer(stream, word, words), out=total)
+        return total if bits == 64 else total & word.type((1 << bits) - 1)
 
-    assert (masks(keys, blocks)[0] == theirs()).all()
-    return {"Tacit": (lambda: masks(keys, blocks), clients * words), _PEER: (theirs, clients * words)}
-
-
-def _narrow(clients: int, words: int) -> Contenders:
-    """Masks of words that fit into 32 bits, as for a sum of 16-bit values of 1,024 clients."""
-    entropy = Entropy.seeded(1, "benchmark", "masks")
-    keys = [(entropy.bytes(32), number % 2 == 0) for number in range(clients)]
-    blocks = [(0, words)]
-    zeros, stream = bytes(4 * words), bytearray(4 * words + 15)
-
-    def theirs() -> np.ndarray:
-        total = np.zeros(words, np.uint32)
-        for key, added in keys:
-            counter = Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
-            counter.encryptor().update_into(zeros, stream)
-            (np.add if added else np.subtract)(total, np.frombuffer(stream, "<u4", words), out=total)
-        return total & np.uint32((1 << _NARROW) - 1)
-
-    assert (masks(keys, blocks, _NARROW)[0] == theirs()).all()
-    return {"Tacit": (lambda: masks(keys, blocks, _NARROW), clients * words), _PEER: (theirs, clients * words)}
+    assert (masks(keys, blocks, bits)[0] == theirs()).all()
+    return {"Tacit": (lambda: masks(keys, blocks, bits), clients * words), _PEER: (theirs, clients * words)}
 
 
 def _sharing() -> tuple[Contenders, Contenders]:

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from tacit.parties.learning import extras
+from tacit.protocols.privacy.gaussian import check_delta
 
 __all__ = [
     "federated_gaussian", "laplace_noise_for", "laplace_queries", "noise_for", "noisy_max_queries", "pure",
@@ -33,7 +34,7 @@ def random_bits(flip: float, bits: int, delta: float) -> float:
 
     Renyi accounting of randomized response. The differing bits may depend on earlier releases.
     """
-    _check(delta)
+    check_delta(delta)
     if not 0 <= flip <= 0.5:
         raise ValueError(f"flip(={flip}) must lie in [0, 1/2].")
     if bits == 0 or flip == 0.5:
@@ -49,7 +50,7 @@ def random_bits(flip: float, bits: int, delta: float) -> float:
 
 def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
     """The epsilon of `queries` GNMax queries with noise `sigma` on each count, for any votes."""
-    _check(delta)
+    check_delta(delta)
     if queries == 0:
         return 0.0
     if sigma == 0:
@@ -59,7 +60,7 @@ def noisy_max_queries(sigma: float, queries: int, delta: float) -> float:
 
 def laplace_queries(scale: float, queries: int, delta: float) -> float:
     """The epsilon of `queries` LNMax queries with noise of that `scale` on each count, for any votes."""
-    _check(delta)
+    check_delta(delta)
     if queries == 0:
         return 0.0
     if scale == 0:
@@ -75,7 +76,7 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
     result never exceeds that for a known cohort, which Renyi accounting of samples could with few clients or much
     noise.
     """
-    _check(delta)
+    check_delta(delta)
     if not 1 <= cohort <= clients:
         raise ValueError(f"cohort(={cohort}) must lie in 1 ... clients(={clients}).")
     if rounds == 0:
@@ -115,7 +116,7 @@ def laplace_noise_for(epsilon: float, queries: int, delta: float) -> float:
 def _least(
     epsilon: float, delta: float, releases: int, event: Callable[[float], Any], orders: Sequence[float] | None = None
 ) -> float:
-    _check(delta)
+    check_delta(delta)
     if not epsilon > 0:
         raise ValueError(f"epsilon(={epsilon}) must be > 0.")
     if math.isinf(epsilon) or releases == 0:
@@ -167,8 +168,3 @@ def _library() -> Any:
     import dp_accounting.rdp
 
     return dp_accounting
-
-
-def _check(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ValueError(f"delta(={delta}) must lie in (0, 1).")

@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 
 from tacit.sim.streams import Entropy
 
-__all__ = ["LARGEST_DEVIATION", "delta_of", "discrete_gaussian", "epsilon_of", "mu_for"]
+__all__ = ["LARGEST_DEVIATION", "check_delta", "delta_of", "discrete_gaussian", "epsilon_of", "mu_for"]
 
 LARGEST_DEVIATION = 2.0**44
 """The largest deviation for which samples of `discrete_gaussian` are exact in floating point."""
@@ -40,7 +40,7 @@ def delta_of(mu: float, epsilon: float) -> float:
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The least epsilon >= 0 with which mu-GDP is (epsilon, `delta`)-DP; infinite for an infinite `mu`."""
-    _check(delta)
+    check_delta(delta)
     if math.isinf(mu):
         return math.inf
     if delta_of(mu, 0.0) <= delta:
@@ -51,7 +51,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def mu_for(epsilon: float, delta: float) -> float:
     """The largest mu with which mu-GDP is (`epsilon`, `delta`)-DP; infinite for an infinite `epsilon`."""
-    _check(delta)
+    check_delta(delta)
     if not epsilon > 0:
         raise ValueError(f"epsilon(={epsilon}) must be > 0.")
     if math.isinf(epsilon) or delta_of(_MU[1], epsilon) <= delta:
@@ -108,6 +108,7 @@ def _coins(probabilities: NDArray[np.float64], entropy: Entropy) -> NDArray[np.b
     return uniform < probabilities
 
 
-def _check(delta: float) -> None:
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless 0 < `delta` < 1."""
     if not 0 < delta < 1:
         raise ValueError(f"delta(={delta}) must lie in (0, 1).")

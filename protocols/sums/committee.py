@@ -80,15 +80,8 @@ from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REQUESTS",
-    "Committee",
-    "CommitteeSettings",
-    "SumByCommittee",
-    "bits",
-    "client",
-    "named",
-    "server",
-]
+    "REQUESTS", "Committee", "CommitteeSettings", "SumByCommittee", "bits", "client", "named", "server",
+]  # fmt: skip
 
 _, _MASK, _, _REVEAL, _COLLECT = STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")

@@ -31,19 +31,9 @@ from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "Agreed",
-    "Agreement",
-    "Signed",
-    "Signer",
-    "gathered",
-    "if_signed",
-    "is_agreed",
-    "needed",
-    "sign",
-    "signature_of",
-    "signed_by",
-    "witness",
-]
+    "Agreed", "Agreement", "Signed", "Signer", "gathered", "if_signed", "is_agreed", "needed", "sign", "signature_of",
+    "signed_by", "witness",
+]  # fmt: skip
 
 _SIGNED = "sets of a sum"
 

@@ -46,7 +46,7 @@ Patent applications are known that concern this method (US 2024/0289638).
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,15 +82,8 @@ from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REQUESTS",
-    "CodedSettings",
-    "CodedSum",
-    "CodedSumOfVectors",
-    "CodedVector",
-    "Coding",
-    "client",
-    "server",
-]
+    "REQUESTS", "CodedSettings", "CodedSum", "CodedSumOfVectors", "CodedVector", "Coding", "client", "server",
+]  # fmt: skip
 
 _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
@@ -325,10 +318,8 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
         me.advance(me.round, me.attempt + 1)
         me.broadcast(names, CodedStart())
         enter(me, MASKED)
-        read_vector = partial(_vector, size=settings.dimension)
-        vectors = understood(
-            me, (await me.collect(CodedVector, names, deadline=settings.deadline)).answers, read_vector
-        )
+        sent = (await me.collect(CodedVector, names, deadline=settings.deadline)).answers
+        vectors = understood(me, sent, lambda name, vector: _numbers(vector.values, settings.dimension))
         missing = [name for name in names if name not in vectors]
         me.lose(missing, "its masked values never came: the sum goes without it")
         me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
@@ -348,7 +339,11 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
                 count=signed, clients=len(survivors), needed=coding.quorum,
             )  # fmt: skip
             raise Abort(STAYS_MASKED, why=problem)
-        answers = await _answers(me, survivors, coding, settings)
+        length = piece_length(settings.dimension, coding.needed, coding.private)
+        answers = await first_understood(
+            me, CodedSum, survivors, coding.needed, settings.deadline,
+            lambda name, answer: _numbers(answer.pieces, length),
+        )  # fmt: skip
         if len(answers) < coding.needed:
             silent = [name for name in survivors if name not in answers]
             me.lose(silent, "it did not add the pieces of the masks: the round ends without a sum")
@@ -363,20 +358,6 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
         ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
         me.broadcast(survivors, CodedDone())
     return Total(survivors, ring, 0)
-
-
-def _vector(name: str, sent: CodedVector, *, size: int) -> NDArray[np.uint64]:
-    return _numbers(sent.values, size)
-
-
-async def _answers(
-    me: Server, survivors: Sequence[str], coding: Coding, settings: CodedSettings
-) -> dict[str, NDArray[np.uint64]]:
-    """The first U sums of pieces that can be used, or all that were received by the deadline."""
-    length = piece_length(settings.dimension, coding.needed, coding.private)
-    return await first_understood(
-        me, CodedSum, survivors, coding.needed, settings.deadline, lambda name, answer: _numbers(answer.pieces, length)
-    )
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class PaillierHamming:
 
 @dataclass(frozen=True)
 class HollowKey:
-    """A modulus of the right length that nobody can factor, in a hollow run."""
+    """A modulus of the right length that nobody can factor."""
 
     public: PublicKey
 
@@ -189,7 +189,12 @@ def proof_context(run_id: bytes, name: str) -> bytes:
     return derive(run_id, "key proof", name)
 
 
-@hollow(lambda bits, entropy, insecure: HollowKey(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1)))
+def hollow_key(bits: int, entropy: Entropy, insecure: bool) -> HollowKey:
+    """The result of `generate_key` in a hollow or sized run."""
+    return HollowKey(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1))
+
+
+@hollow(hollow_key)
 def generate_key(bits: int, entropy: Entropy, insecure: bool) -> PrivateKey:
     """Generate a client's key for this round; a job."""
     return generate(bits, entropy, insecure=insecure)

@@ -20,11 +20,9 @@ exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gmpy2 import mpz
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.protocols.crypto import iknp, key_proof
@@ -44,6 +42,7 @@ from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, NaorPink
 from tacit.protocols.crypto.ot_pair import Pair
 from tacit.protocols.crypto.paillier import PublicKey
 from tacit.protocols.xclp import hamming_paillier
+from tacit.protocols.xclp.hamming_paillier import HollowKey
 from tacit.protocols.xclp.lsh import distances, pack_bits
 from tacit.sim.hollow import stand_for, stand_ins
 from tacit.sim.streams import Entropy
@@ -101,18 +100,7 @@ def _from_fields(data: bytes, width: int, count: int) -> NDArray[np.int64]:
 # Paillier
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A modulus of the right length that nobody can factor."""
-
-    public: PublicKey
-
-
-def _generate(bits: int, entropy: Entropy, insecure: bool) -> _Key:
-    return _Key(PublicKey(mpz(entropy.bits(bits)) | (mpz(1) << (bits - 1)) | 1))
-
-
-def _prove(key: _Key, context: bytes) -> bytes:
+def _prove(key: HollowKey, context: bytes) -> bytes:
     modulus = key.public.to_bytes()
     return _padded(
         modulus, key_proof.proved_bytes(key.public.bits), Entropy.seeded(context, "sized proof", modulus.hex())
@@ -124,7 +112,7 @@ def _unproved(proved: Sequence[bytes], bits: int, contexts: Sequence[bytes]) -> 
     return ["" if len(data) == size else f"{size} bytes were due, not {len(data)}" for data in proved]
 
 
-def _encode(key: _Key, bits: Bits, entropy: Entropy, *, slots: int | None = None) -> bytes:
+def _encode(key: HollowKey, bits: Bits, entropy: Entropy, *, slots: int | None = None) -> bytes:
     count, length = bits.shape
     layout = packed.packing(key.public.bits, count, length, slots)
     return _padded(_packed(bits).tobytes(), layout.groups * layout.length * key.public.ciphertext_bytes, entropy)
@@ -148,7 +136,7 @@ def _evaluate(
     return masked, entropy.bytes(results * key.plaintext_bytes)
 
 
-def _decrypt(key: _Key, masked: bytes) -> bytes:
+def _decrypt(key: HollowKey, masked: bytes) -> bytes:
     return masked[: len(masked) // key.public.ciphertext_bytes * key.public.plaintext_bytes]
 
 
@@ -250,7 +238,7 @@ def _receive(self: NaorPinkasReceiver, chunk: range, reply: bytes) -> Lanes:
 
 
 _STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {
-    hamming_paillier.generate_key: _generate,
+    hamming_paillier.generate_key: hamming_paillier.hollow_key,
     key_proof.prove: _prove,
     key_proof.problems: _unproved,
     packed.encode: _encode,

@@ -48,9 +48,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
     def judged(self, verdict: Verdict) -> "Row":
         """The same row with a verdict."""
-        return structs.replace(
-            self, status=verdict.status, reason=verdict.reason, error=verdict.error, bound=verdict.bound
-        )
+        return structs.replace(self, **vars(verdict))
 
 
 class Audit(Struct, kw_only=True):

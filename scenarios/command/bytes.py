@@ -42,7 +42,7 @@ def show_bytes(
             _print_run(console, runs[0])
     for path, write in ((csv_file, _csv), (json_file, _json)):
         if path is not None:
-            _write(console, path, write(found))
+            printing.write_text(console, path, write(found))
     return int(check and any(run.errors for run in found))
 
 
@@ -107,10 +107,3 @@ def _json(runs: Sequence[Counted]) -> str:
     """Format JSON with the values, counts and sums of each run."""
     records = [{**run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines()} for run in runs]
     return json.dumps({"runs": records}, indent=2) + "\n"
-
-
-def _write(console: Console, path: Path, text: str) -> None:
-    if str(path) == "-":
-        console.file.write(text)
-    else:
-        path.write_text(text, encoding="utf-8")

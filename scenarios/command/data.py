@@ -10,17 +10,11 @@ import typer
 
 from tacit.scenarios.command import completing, stopping
 from tacit.scenarios.command.guarding import guarded, in_a_line
-from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
+from tacit.scenarios.command.options import Debug, PlainCommand, group
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="List data sets, download them, and show where they are stored.",
-    cls=PlainGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-)
+app = group("List data sets, download them, and show where they are stored.")
 
 _NOTES = (
     "points are training+test points; if upstream has no split, the last fifth is for testing",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.scenarios.command.guarding import guarded
-from tacit.scenarios.command.options import Debug, PlainCommand, PlainGroup
+from tacit.scenarios.command.options import Debug, PlainCommand, group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Convert published traces of devices, networks and availability for [[client]] tables.",
-    cls=PlainGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-)
+app = group("Convert published traces of devices, networks and availability for [[client]] tables.")
 
 DEVICES, AVAILABILITY = "devices.csv", "availability.csv"
 

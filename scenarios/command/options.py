@@ -14,7 +14,10 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from tacit.scenarios.command import completing
 from tacit.sim.plugged import PluginWarning
 
-__all__ = ["Debug", "Jobs", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "show_version", "warnings_as_lines"]
+__all__ = [
+    "Debug", "Jobs", "Over", "Plugins", "Seed", "Set", "SourceFile", "give", "group", "show_version",
+    "warnings_as_lines",
+]  # fmt: skip
 
 SourceFile = Annotated[
     str,
@@ -119,6 +122,17 @@ class PlainGroup(TyperGroup):
         shown = [(name, one.get_short_help_str(1000)) for name, one in self.commands.items() if not one.hidden]
         with formatter.section("Commands"):
             formatter.write_dl(shown)
+
+
+def group(help: str) -> typer.Typer:
+    """A group of commands, described by `help`, whose help is plain text."""
+    return typer.Typer(
+        help=help,
+        cls=PlainGroup,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    )
 
 
 def show_version(wanted: bool) -> None:

@@ -119,11 +119,7 @@ def predict(
     if json_file is not None:
         values = [dict(one.plan.values) for one in cheapest]
         record = {"predicted": [one.record() for one in found], "by": by.value, "cheapest": values}
-        text = json.dumps(record, indent=2) + "\n"
-        if str(json_file) == "-":
-            console.file.write(text)
-        else:
-            json_file.write_text(text, encoding="utf-8")
+        printing.write_text(console, json_file, json.dumps(record, indent=2) + "\n")
     return 0
 
 

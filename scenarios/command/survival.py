@@ -72,11 +72,7 @@ def survival(
     if json_file is not None:
         cheapest = None if chosen is None else dict(chosen.values)
         record = {"survival": [one.record() for one in found], "by": by, "survive": survive, "cheapest": cheapest}
-        text = json.dumps(record, indent=2) + "\n"
-        if str(json_file) == "-":
-            console.file.write(text)
-        else:
-            json_file.write_text(text, encoding="utf-8")
+        printing.write_text(console, json_file, json.dumps(record, indent=2) + "\n")
     return 0
 
 

@@ -5,13 +5,14 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-__all__ = ["Table", "asked_width", "make_console", "print_lines", "table"]
+__all__ = ["Table", "asked_width", "make_console", "print_lines", "table", "write_text"]
 
 _PLAIN_WIDTH = 120
 """The width of a terminal that reports none, and without a terminal that of a table whose content is not wider."""
@@ -55,6 +56,14 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
     every = iter(lines)
     while some := list(itertools.islice(every, _AT_ONCE)):
         console.print(Text("\n".join(some)), soft_wrap=True)
+
+
+def write_text(console: Console, path: Path, text: str) -> None:
+    """Write `text` to the file `path`; to the console, as it is, if that is "-"."""
+    if str(path) == "-":
+        console.file.write(text)
+    else:
+        path.write_text(text, encoding="utf-8")
 
 
 class Table:

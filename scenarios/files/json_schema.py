@@ -69,7 +69,7 @@ def scenario_schema() -> Schema:
     for path, node in _tables("", root):
         _complete(definitions[node.cls.__name__], path, node, rows, ())
     for name, kind in own.items():
-        for path, node in _tables("protocol.", _node(kind)):
+        for path, node in _tables("protocol.", structure(kind)):
             _complete(definitions[names[kind] if path == "protocol." else node.cls.__name__], path, node, rows, (name,))
     for one in KINDS.values():
         _fault(one, definitions[one.__name__], _described(rows[f"fault.{EACH}.kind", ()]))
@@ -88,12 +88,6 @@ def _defined(kinds: Iterable[type[Struct]]) -> list[str]:
     """The names under which msgspec defines `kinds`; they differ from class names if two classes have equal names."""
     references, _ = msgspec.json.schema_components(kinds, ref_template="{name}")
     return [one["$ref"] for one in references]
-
-
-def _node(kind: type[Struct]) -> types.StructType:
-    node = types.type_info(kind)
-    assert isinstance(node, types.StructType)
-    return node
 
 
 def _tables(path: str, node: types.StructType) -> Iterator[tuple[str, types.StructType]]:

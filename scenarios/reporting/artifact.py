@@ -5,7 +5,6 @@ The artifact is a folder, and a zip of the same files. It contains no path of th
 """
 
 import ast
-import hashlib
 import json
 import re
 import shutil
@@ -25,7 +24,7 @@ from tacit.scenarios.files.reading import paths_in, table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import Packed, appendix
 from tacit.scenarios.running.folder import FolderError, read_result
-from tacit.scenarios.running.whole import check_whole
+from tacit.scenarios.running.whole import check_whole, sha256_of
 from tacit.scenarios.sweeping.folder import NAME as SWEEP
 from tacit.scenarios.sweeping.folder import runs_of
 from tacit.sim import own_code
@@ -258,7 +257,7 @@ def _scenario(run: Packed, out: Path, with_data: bool) -> Iterator[dict[str, str
             if with_data or not is_own:
                 (out / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, out / path)
-            yield {"path": path.as_posix(), "sha256": _sha256(file)}
+            yield {"path": path.as_posix(), "sha256": sha256_of(file)}
     _write(folder / "scenario.toml", tomli_w.dumps(run.table))
 
 
@@ -278,11 +277,6 @@ def _input_name(source: Path, taken: Iterable[str]) -> str:
         number += 1
         name = f"inputs/{number}-{source.name}"
     return name
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _record(runs: Sequence[Packed]) -> dict[str, Any]:

@@ -26,7 +26,9 @@ from tacit.scenarios.running.record_format_1 import PRESENT
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FolderError", "check_whole", "digests", "is_under_way", "opened_record", "sealed", "written_first"]
+__all__ = [
+    "FolderError", "check_whole", "digests", "is_under_way", "opened_record", "sealed", "sha256_of", "written_first",
+]  # fmt: skip
 
 RECORD, RESULT = "run.sqlite", "result.json"
 _JOURNALS = ("run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal")
@@ -52,17 +54,17 @@ def digests(folder: Path) -> dict[str, str]:
     names = [name for name in _FILES if (folder / name).is_file()]
     if any((folder / name).exists() for name in _JOURNALS):
         names = [name for name in names if name != RECORD]
-    return {name: _digest(folder / name) for name in names} | _of_folders(folder)
+    return {name: sha256_of(folder / name) for name in names} | _of_folders(folder)
 
 
 def written_first(folder: Path) -> dict[str, str]:
     """The `digests` of the scenario and of its code, for the record's table `files`."""
-    return {"scenario.toml": _digest(folder / "scenario.toml")} | _of_folders(folder)
+    return {"scenario.toml": sha256_of(folder / "scenario.toml")} | _of_folders(folder)
 
 
 def _of_folders(folder: Path) -> dict[str, str]:
     files = (file for name in _FOLDERS for file in sorted((folder / name).rglob("*.*")) if file.is_file())
-    return {file.relative_to(folder).as_posix(): _digest(file) for file in files if "__pycache__" not in file.parts}
+    return {file.relative_to(folder).as_posix(): sha256_of(file) for file in files if "__pycache__" not in file.parts}
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _problem(folder: Path, stamps: tuple[object, ...], journal: bool) -> str:
         expected = _recorded_first(folder)
     for name, digest in expected.items():
         file = folder / name
-        if file.is_file() and _digest(file) != digest:
+        if file.is_file() and sha256_of(file) != digest:
             since = "ended" if (folder / RESULT).is_file() else "began"
             return f"{file}: changed since the run {since}: its SHA-256 is not the one that the run has noted. {_AGAIN}"
     return ""
@@ -127,7 +129,8 @@ def _recorded_first(folder: Path) -> dict[str, str]:
     return {}
 
 
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,7 +1,6 @@
 """A returned client takes part in the next round, no matter what it missed; chaos finds bugs that prevent this."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,14 @@ import pytest
 from msgspec import structs
 
 from tacit import Scenario, load
-from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer, Record
+from tacit.protocols.cotraining.round import CotrainingServer, Record
 from tacit.protocols.federated.fedavg import FedAvgServer
 from tacit.protocols.rounds.rounds import Enrolled
 from tacit.scenarios.chaos.campaign import Verdict, verdict
 from tacit.scenarios.chaos.promises import check
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.schema.scenario import Fault
+from tests.chaos.test_replays import nobody_again
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"
@@ -111,13 +111,7 @@ def test_dropping_late_answers_to_the_enrolment_breaks_a_promise(
 def test_a_server_that_never_calls_lost_clients_again_breaks_a_promise(
     rounds: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_the_lost(self: CotrainingServer, number: int) -> Sequence[str]:
-        lost = {loss.party for loss in self.lost}
-        members = tuple(name for name in self.clients if name not in lost)
-        self.broadcast(members, CotrainingRound(self.agreed))
-        return members
-
-    monkeypatch.setattr(CotrainingServer, "select_clients", without_the_lost)
+    nobody_again(monkeypatch)
     assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
 
 

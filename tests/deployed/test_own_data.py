@@ -9,7 +9,7 @@ import pytest
 from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
 from tacit.parties.datasets.error import DataError
-from tacit.scenarios.deploying.own_data import own_data
+from tacit.scenarios.deploying.party import own_data
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario

@@ -19,6 +19,7 @@ from tacit.sim.compute_ray import Ray
 from tacit.sim.ray_cluster import ClusterError
 from tacit.sim.trace import Event
 from tests.on_ray.conftest import Nodes
+from tests.plugins.conftest import TRAINING
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 pytestmark = pytest.mark.long
@@ -37,26 +38,6 @@ class Half(ServerUpdate):
         return (model + mean) / 2, ()
 
 add_server_update("half", "half of the way", server=Half())
-"""
-
-TRAINING = """
-plugins = ["mine.py"]
-seed = 3
-engine = "inline"
-[data]
-clients = 3
-labeled = 0.5
-limit = 60
-[protocol]
-name = "fedavg"
-[model]
-name = "linear"
-[training]
-rounds = 2
-epochs = 1
-learning_rate = 0.5
-device = "cpu"
-update = "half"
 """
 
 
@@ -188,7 +169,7 @@ def test_a_plugin_works_without_its_file_on_the_nodes(
     hashes = []
     for engine, here in (("inline", True), (f"ray:{nodes.address}", False)):
         (tmp_path / "mine.py").write_text(PLUGIN.format(here=here))
-        (tmp_path / "mine.toml").write_text(TRAINING)
+        (tmp_path / "mine.toml").write_text(TRAINING + 'update = "half"\n')
         loaded = load(tmp_path / "mine.toml", [f'engine="{engine}"'])
         (tmp_path / "mine.py").unlink()
         result = carry_out(loaded, "mine", out=tmp_path / engine.partition(":")[0])

@@ -1,6 +1,5 @@
 """Sweeps and chaos on Ray: the results without Ray, even if nodes are lost, and no files but the caller's."""
 
-import csv
 import json
 import os
 import re
@@ -22,6 +21,8 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.running import ray_jobs
 from tacit.scenarios.running.workers import in_workers
 from tests.on_ray.conftest import Nodes
+from tests.plugins.conftest import TRAINING
+from tests.scenarios.test_sweep_resume import runs_of
 
 pytest.importorskip("ray", reason="needs the extra ray")
 pytestmark = pytest.mark.long
@@ -67,13 +68,6 @@ def dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(DATA)
     (tmp_path / "dots.toml").write_text(SCENARIO)
     return tmp_path / "dots.toml"
-
-
-def runs_of(folder: str | Path) -> list[dict[str, str]]:
-    """The lines of a sweep's table, without wall-clock times."""
-    with Path(folder, "sweep.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    return [{name: value for name, value in line.items() if name != "wall_seconds"} for line in lines]
 
 
 def files_of(folder: Path) -> dict[str, set[str]]:
@@ -140,24 +134,6 @@ class Stuck(Half):
 
 add_server_update("half", "half of the way", server=Half())
 add_server_update("stuck", "as half, but never on a node of Ray", server=Stuck())
-"""
-
-TRAINING = """
-plugins = ["mine.py"]
-seed = 3
-[data]
-clients = 3
-labeled = 0.5
-limit = 60
-[protocol]
-name = "fedavg"
-[model]
-name = "linear"
-[training]
-rounds = 2
-epochs = 1
-learning_rate = 0.5
-device = "cpu"
 """
 
 

@@ -38,6 +38,23 @@ learning_rate = 0.5
 device = "cpu"
 """
 
+COTRAINING = """
+plugins = ["mine.py"]
+seed = 3
+[data]
+clients = 3
+labeled = 0.5
+limit = 120
+[protocol]
+name = "fedct"
+[public]
+size = 30
+[learner]
+name = "centroids"
+[cotraining]
+rounds = 2
+"""
+
 Write = Callable[..., Path]
 
 

@@ -10,6 +10,7 @@ from tacit import Result, load, run
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.plugins import load_plugins
 from tacit.scenarios.files.splits import parts_of
+from tests.plugins.conftest import COTRAINING
 
 Write = Callable[..., Path]
 
@@ -130,23 +131,6 @@ def two_clouds():
     return Dataset("clouds", points, labels, ("left", "right"))
 
 add_dataset("clouds", "two clouds", two_clouds)
-"""
-
-COTRAINING = """
-plugins = ["mine.py"]
-seed = 3
-[data]
-clients = 3
-labeled = 0.5
-limit = 120
-[protocol]
-name = "fedct"
-[public]
-size = 30
-[learner]
-name = "centroids"
-[cotraining]
-rounds = 2
 """
 
 

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tacit.scenarios.command.main import app
+from tests.plugins.conftest import COTRAINING
 
 Write = Callable[..., Path]
 
@@ -20,24 +21,7 @@ def build(spec):
 add_model("mine", "a network", build)
 """
 
-COTRAINING = """
-plugins = ["mine.py"]
-seed = 3
-[data]
-clients = 3
-labeled = 0.5
-limit = 120
-[protocol]
-name = "fedct"
-[public]
-size = 30
-[model]
-name = "mine"
-[learner]
-name = "network"
-[cotraining]
-rounds = 2
-"""
+NETWORKS = COTRAINING.replace("centroids", "network") + '[model]\nname = "mine"\n'
 
 PROTOCOL = """
 import numpy as np
@@ -132,7 +116,7 @@ UNFIT = "return nn.Sequential(nn.Flatten(), nn.Linear(64, 20)), nn.Linear(21, sp
 def test_a_network_with_wrong_methods_is_reported(
     write: Write, training: str, body: str, at: str, problem: str, trained: str
 ) -> None:
-    scenario = training.replace('"linear"', '"mine"') if trained == "by averaging" else COTRAINING
+    scenario = training.replace('"linear"', '"mine"') if trained == "by averaging" else NETWORKS
     path = write(NETWORK.replace("{body}", body), scenario)
     line = error_of(path)
     assert line.startswith(f"error: {path.parent}/mine.py: line {line_of(at)}: ")
@@ -267,5 +251,5 @@ def test_misspelt_methods_of_a_server_updates_parts_are_reported(write: Write, t
 def test_a_learner_without_a_method_is_refused(write: Write) -> None:
     methods = "".join(f"    def {name}(self): pass\n" for name in ("initial", "fit", "predicts", "fit_work"))
     plugin = "from dataclasses import dataclass\nfrom tacit import add_learner\n\n@dataclass\nclass Mine:\n" + methods
-    line = error_of(write(f"{plugin}\nadd_learner('mine', 'a learner', Mine)", COTRAINING))
+    line = error_of(write(f"{plugin}\nadd_learner('mine', 'a learner', Mine)", NETWORKS))
     assert "Mine has no predict (did you mean predicts?), probabilities, predict_work" in line

@@ -51,6 +51,19 @@ def quick(tmp_path: Path) -> Path:
     return path
 
 
+FREE = ["expect={}", "protocol.deadline=10s"]
+
+
+@pytest.fixture
+def run_with(quick: Path) -> Callable[..., Path]:
+    """A function that runs the quick scenario with changes, and returns the folder."""
+
+    def make(name: str, *changes: str) -> Path:
+        return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
+
+    return make
+
+
 TRAINING = """
 title = "Four clients train, quickly"
 seed = 3

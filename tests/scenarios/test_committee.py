@@ -1,8 +1,6 @@
 """Sums by a committee: the plaintext oracle's average under losses, the bytes of the formula, and refusals."""
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from tacit import Result, Scenario, ScenarioError, run
 from tacit.parties.server import Server
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee
-from tests.scenarios.test_lightsecagg import crashes, eight
+from tests.scenarios.test_lightsecagg import crashes, eight, refusals
 
 WAY = ("protocol.name=fedavg", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0")
 
@@ -26,11 +24,6 @@ def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
 
 def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
     return run(scenario(tiny, *changes, faults=faults), out=tiny.parent / "run")
-
-
-def refusals(found: Result) -> list[str]:
-    with closing(sqlite3.connect(found.folder / "run.sqlite")) as record:
-        return [note for (note,) in record.execute("SELECT note FROM events WHERE note LIKE 'refused to%'")]
 
 
 @pytest.mark.parametrize("weighting", ["equal", "points"])

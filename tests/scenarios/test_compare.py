@@ -16,18 +16,7 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.seeing.critical_path import seconds_by
 from tacit.scenarios.seeing.seen import Seen
 from tests.earlier import without_digests
-
-FREE = ["expect={}", "protocol.deadline=10s"]
-
-
-@pytest.fixture
-def run_with(quick: Path) -> Callable[..., Path]:
-    """A function that runs the quick scenario with changes, and returns the folder."""
-
-    def make(name: str, *changes: str) -> Path:
-        return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
-
-    return make
+from tests.scenarios.conftest import FREE
 
 
 def compared(*arguments: object) -> str:

@@ -18,6 +18,7 @@ from tacit.scenarios.command.main import app as tacit
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.schema.scenario import ScenarioError
 from tests import warm
+from tests.scenarios.test_cli import one_line
 
 CSV = "Poisonous/Edible,Cap\n" + "p,x\ne,y\n" * 20
 
@@ -47,15 +48,6 @@ def no_ways(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def data(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def one_line(result: Result) -> str:
-    """The only line printed for a user's mistake."""
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    return lines[0]
 
 
 def listed() -> dict[str, str]:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.interruption import LimitReached
+from tests.plugins.conftest import TRAINING
 
 PLUGIN = """
 import time
@@ -24,25 +25,6 @@ class Stuck(ServerUpdate):
 add_server_update("stuck", "a step without an end", server=Stuck())
 """
 
-SCENARIO = """
-plugins = ["mine.py"]
-seed = 3
-engine = "inline"
-[data]
-clients = 3
-labeled = 0.5
-limit = 60
-[protocol]
-name = "fedavg"
-[model]
-name = "linear"
-[training]
-rounds = 2
-epochs = 1
-device = "cpu"
-update = "stuck"
-"""
-
 SLEEPS = "while True: time.sleep(1000)"
 LOOPS = "while True: pass"
 CATCHES = """try:
@@ -54,7 +36,7 @@ CATCHES = """try:
 def written(folder: Path, body: str, vectors: float = 1.0) -> Path:
     """A scenario whose server executes `body` in its first step."""
     (folder / "mine.py").write_text(PLUGIN.format(body=body, vectors=vectors))
-    (folder / "mine.toml").write_text(SCENARIO)
+    (folder / "mine.toml").write_text(TRAINING + 'update = "stuck"\n')
     return folder / "mine.toml"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tacit.protocols.privacy import accounting
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.printed import outcome_lines
+from tests.protocols.cotraining.test_private import Nearest
 
 TINY = """
 title = "Three clients share labels, quickly"
@@ -128,23 +129,6 @@ def test_a_cohort_is_accounted_at_its_largest_size_after_rounding(tiny: Path) ->
     assert hidden is not None and hidden.covers == "whoever sees the averages and not who was drawn, not the server"
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """Predicts the label of the nearest point, for any seed; its state is its training data."""
-
-    warm: bool = True
-
-    def initial(self, seed: int | bytes) -> bytes:
-        return b""
-
-    def fit(self, state: bytes, points: Any, labels: Any, seed: int | bytes) -> bytes:
-        return np.column_stack([points, labels]).astype("<f8").tobytes()
-
-    def predict(self, state: bytes, points: Any) -> Any:
-        known = np.frombuffer(state, "<f8").reshape(-1, points.shape[1] + 1)
-        return known[((points[:, None] - known[None, :, :-1]) ** 2).sum(2).argmin(1), -1].astype(np.int64)
-
-
 def test_the_estimated_sensitivity_is_the_largest_change_without_one_element() -> None:
     dice = np.random.default_rng(1)
     public = Public(dice.normal(size=(60, 2)), np.full(60, -1))
@@ -152,7 +136,7 @@ def test_the_estimated_sensitivity_is_the_largest_change_without_one_element() -
         Shard(dice.normal(size=(6, 2)), dice.integers(0, 3, 6), np.array([True] * 5 + [False]), np.arange(6))
         for _ in range(2)
     ]
-    learners: Any = (Nearest(), Nearest())
+    learners: Any = (Nearest(warm=True), Nearest(warm=True))
     settings = CotrainingSettings(ALGORITHMS["dp-fedct"](Options()), learners, learners[0], public, 3)
     bits = []
     for shard in shards:

@@ -16,19 +16,8 @@ from tacit.scenarios.running.folder import locked
 from tests.earlier import without_digests
 from tests.pages import command, refused, report
 
-FREE = ["expect={}", "protocol.deadline=10s"]
 CRASH = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
 SCRIPT = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def run_with(quick: Path) -> Callable[..., Path]:
-    """A function that runs the quick scenario with changes, and returns the folder."""
-
-    def make(name: str, *changes: str) -> Path:
-        return run(load(quick, [*FREE, *changes]), out=quick.parent / name).folder
-
-    return make
 
 
 def test_the_figures_of_a_report_equal_those_of_the_files(run_with: Callable[..., Path]) -> None:

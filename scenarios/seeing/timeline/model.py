@@ -3,9 +3,10 @@ seconds.
 
 Times are as recorded. Three things are derived. A job ends when its seconds are over, or when its party goes down. A
 job of a party that is slowed or paused meanwhile lasts until the party's next activity. A fault of a link is drawn at
-both its ends.
+both its ends. Idle spans are folded if they are long.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit.scenarios.running.record_format import VIEW_OF
 from tacit.scenarios.seeing.critical_path import Segment
@@ -21,16 +22,26 @@ from tacit.scenarios.seeing.facts import Facts, Job, Waiting
 from tacit.scenarios.seeing.messages import Message, MessageColumns
 from tacit.scenarios.seeing.reading import News, Row, opened
 from tacit.scenarios.seeing.seen import Seen
-from tacit.scenarios.seeing.timeline.folding import Span, folds
 from tacit.sim.trace import Fact
 from tacit.sim.units import format_duration
 
-__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "model_of"]
+__all__ = ["Band", "Bar", "Copy", "Gap", "Mark", "Model", "Phase", "folds", "model_of"]
 
 _NAMED = 4
 """The most parties that a wait names."""
 
 _STOPS = ("paused", "down")
+
+_SHARE = 0.08
+"""The length from which on an idle span is folded, as a share of the time that is not folded."""
+
+_SHORTEST = 0.002
+"""The least length of a folded span, as a share of the whole run, for runs with hardly any busy time."""
+
+_MARGIN = 0.1
+"""The part of an idle span that remains at each end of a fold, as a share of the least folded length."""
+
+Span = tuple[float, float]
 
 
 class Copy(NamedTuple):
@@ -268,3 +279,40 @@ def _is_held(sender: str, receiver: str, sent: float, ended: float, stopped: set
             return True
     links = (link for link in facts.of_links if link.lasts(sent, ended))
     return any(link.concerns(*ends) or link.party in ends for link in links)
+
+
+def folds(moments: ArrayLike, busy: ArrayLike) -> list[Span]:
+    """The spans to fold, in order. None contains one of the `moments`, or a part of a busy span.
+
+    `busy` has a row for each span, its begin and its end; one that ends before it begins is ignored.
+    """
+    begins, ends = _spans(np.asarray(moments, np.float64), np.asarray(busy, np.float64).reshape(-1, 2))
+    if not len(begins):
+        return []
+    reached = np.maximum.accumulate(ends)
+    gaps = np.flatnonzero(begins[1:] > reached[:-1])
+    idle: list[Span] = list(zip(reached[gaps].tolist(), begins[gaps + 1].tolist(), strict=True))
+    whole = float(reached[-1] - begins[0])
+    least = max(_SHORTEST * whole, _least([end - begin for begin, end in idle], whole))
+    margin = _MARGIN * least
+    found = [(begin, begin + margin, end - margin, end) for begin, end in idle if end - begin > least]
+    return [(start, stop) for begin, start, stop, end in found if begin < start < stop < end]
+
+
+def _spans(moments: NDArray[np.float64], busy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The begins and ends of all spans, in the order of begins; a moment is a span."""
+    spans = busy[busy[:, 0] <= busy[:, 1]]
+    begins, ends = np.concatenate((moments, spans[:, 0])), np.concatenate((moments, spans[:, 1]))
+    order = np.argsort(begins, kind="stable")
+    return begins[order], ends[order]
+
+
+def _least(lengths: list[float], whole: float) -> float:
+    """The length above which idle spans are folded: a share of the time that then remains."""
+    least = _SHARE * (whole - math.fsum(lengths))
+    while True:
+        shown = whole - math.fsum(length for length in lengths if length > least)
+        longer = max(least, _SHARE * shown)
+        if longer <= least * (1 + 1e-9) or not any(least < length <= longer for length in lengths):
+            return longer
+        least = longer

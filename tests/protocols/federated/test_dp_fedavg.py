@@ -14,7 +14,6 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
-from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.federated.averaging import Averaging, Plain, Secure
 from tacit.protocols.federated.dp_fedavg import Clipped
@@ -24,11 +23,10 @@ from tacit.protocols.federated.round import Record, TrainingSettings
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening
 from tacit.protocols.sums.dealing import Revealed, Survivors
-from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Fault
-from tacit.sim.latency import parse_latency
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
+from tests.protocols.federated.rounds import run_rounds
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 160), 4, "iid", 0.5, 1)
@@ -39,19 +37,11 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 def trained(
     private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
 ) -> tuple[FedAvgServer, list[Record], World]:
-    world = World(1, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = TrainingSettings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(held)]
     called = replace(settings, rounds=settings.rounds + more)
-    server = FedAvgServer(world, [client.name for client in clients], called, FIRST)
-    records: list[Record] = []
-    server.observers.append(records.append)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
+    server, _, records, world = run_rounds(settings, held, FIRST, faults, of_server=called)
     return server, records, world
 
 

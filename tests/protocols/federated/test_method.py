@@ -15,17 +15,14 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
-from tacit.parties.playing import play
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
 from tacit.protocols.federated.averaging import Plain, Secure
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.fedavg import FedAvgServer
 from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.xclp import Parameters
-from tacit.sim.conditions import Conditions
-from tacit.sim.latency import parse_latency
-from tacit.sim.world import World
+from tests.protocols.federated.rounds import run_rounds
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 CLIENTS = 3
@@ -38,14 +35,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> FedAvgServer:
     additions = tuple(addition for addition, _ in method.additions)
     update = LocalUpdate(1, 50, 0.5, device="cpu", additions=additions)
     settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
-    world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
-    server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
-    return server
+    return run_rounds(settings, SHARDS, FIRST).server
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])

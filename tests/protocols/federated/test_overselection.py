@@ -12,16 +12,13 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average
-from tacit.parties.playing import play
 from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, Update
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import Record, TrainingSettings
-from tacit.sim.conditions import Conditions
+from tacit.protocols.federated.round import TrainingSettings
 from tacit.sim.faults import Corrupt, Crash, Delay, Fault, Slow
-from tacit.sim.latency import parse_latency
 from tacit.sim.setting_error import SettingError
 from tacit.sim.world import World
+from tests.protocols.federated.rounds import Rounds, run_rounds
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 8, "iid", 0.5, 1)
@@ -30,18 +27,9 @@ SLOW = [Slow(f"client/{number}", time=0.0, factor=1e5) for number in (1, 6)]
 KEYS: dict[str, Any] = {"share": 0.5, "extra": 2, "rounds": 6, "deadline": 10.0}
 
 
-def trained(*faults: Fault, **keys: Any) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
-    world = World(1, conditions=Conditions(latency=parse_latency("lognormal:20ms,0.3")), faults=faults)
+def trained(*faults: Fault, **keys: Any) -> Rounds:
     settings = TrainingSettings(SPEC, UPDATE, Method(), 8, **{**KEYS, **keys})
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
-    server = FedAvgServer(world, [one.name for one in clients], settings, jobs.initial(SPEC, 1))
-    records: list[Record] = []
-    server.observers.append(records.append)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
-    return server, clients, records, world
+    return run_rounds(settings, SHARDS, jobs.initial(SPEC, 1), faults, latency="lognormal:20ms,0.3")
 
 
 def test_each_round_averages_the_first_models_of_the_extended_cohort() -> None:

@@ -20,9 +20,8 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
-from tacit.parties.playing import play
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.method import Method, Options
@@ -32,9 +31,8 @@ from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.lsh import hash_bits, planes
 from tacit.protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
 from tacit.protocols.xclp.xclp import Parameters
-from tacit.sim.conditions import Conditions
-from tacit.sim.latency import parse_latency
 from tacit.sim.world import World
+from tests.protocols.federated.rounds import run_rounds
 
 CLIENTS, RATE, DECAY, BITS, K, ALPHA = 3, 0.5, 0.01, 128, 5, 0.95
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
@@ -59,13 +57,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, li
         learning_rate=RATE, weight_decay=DECAY, additions=additions, **{**plain, **changes.pop("local", {})}
     )
     settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
-    world = World(1, conditions=Conditions(latency=parse_latency("5ms")))
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
-    server = FedAvgServer(world, [client.name for client in clients], settings, FIRST)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
+    server, clients, _, _ = run_rounds(settings, SHARDS, FIRST)
     return double(server.model), clients
 
 

@@ -18,7 +18,6 @@ from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
-from tacit.parties.playing import play
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
 from tacit.protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -28,10 +27,9 @@ from tacit.protocols.federated.round import Record, TrainingRound, TrainingSetti
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.recipe import AUTHORS_CODE
 from tacit.protocols.xclp.xclp import Parameters
-from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Fault, Pause, Slow
-from tacit.sim.latency import parse_latency
 from tacit.sim.world import World
+from tests.protocols.federated.rounds import Rounds, run_rounds
 
 CLIENTS = 4
 XCLP = Parameters(PlaintextHamming(256), CLIENTS, 10, bits=256, deadline=10.0)
@@ -54,22 +52,13 @@ def trained(
     opened: int | None = None,
     spec: ModelSpec = SPEC,
     **changes: Any,
-) -> tuple[FedAvgServer, list[FedAvgClient], list[Record], World]:
+) -> Rounds:
     """A run; the server opens `opened` rounds, by default the number that its clients agreed on."""
-    world = World(seed, conditions=Conditions(latency=parse_latency("5ms")), faults=faults)
     settings = TrainingSettings(
         spec, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(dealt)]
     of_server = settings if opened is None else replace(settings, rounds=opened)
-    server = FedAvgServer(world, [client.name for client in clients], of_server, jobs.initial(spec, 1))
-    records: list[Record] = []
-    server.observers.append(records.append)
-    try:
-        world.loop.run(play([server, *clients], server))
-    finally:
-        world.loop.finish()
-    return server, clients, records, world
+    return run_rounds(settings, dealt, jobs.initial(spec, 1), faults, of_server=of_server, seed=seed)
 
 
 def alone(clients: list[FedAvgClient]) -> list[Trained]:

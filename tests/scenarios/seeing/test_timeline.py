@@ -21,8 +21,7 @@ from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.seeing import timeline
 from tacit.scenarios.seeing.timeline import fragment
 from tacit.scenarios.seeing.timeline.encoding import differences, packed, unpacked
-from tacit.scenarios.seeing.timeline.folding import folds
-from tacit.scenarios.seeing.timeline.model import Bar, model_of
+from tacit.scenarios.seeing.timeline.model import Bar, folds, model_of
 
 
 @pytest.fixture

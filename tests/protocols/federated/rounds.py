@@ -1,0 +1,39 @@
+"""Rounds of federated averaging in a simulated world."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.sim.conditions import Conditions
+from tacit.sim.faults import Fault
+from tacit.sim.latency import parse_latency
+from tacit.sim.world import World
+
+__all__ = ["Rounds", "run_rounds"]
+
+
+class Rounds(NamedTuple):
+    server: FedAvgServer
+    clients: list[FedAvgClient]
+    records: list[Record]
+    world: World
+
+
+def run_rounds(
+    settings: TrainingSettings, shards: Sequence[Shard], first: bytes, faults: Iterable[Fault] = (), *,
+    of_server: TrainingSettings | None = None, latency: str = "5ms", seed: int = 1,
+) -> Rounds:  # fmt: skip
+    """Train the model `first` on `shards`, by the same `settings` for all parties unless the server has others."""
+    world = World(seed, conditions=Conditions(latency=parse_latency(latency)), faults=faults)
+    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(shards)]
+    server = FedAvgServer(world, [client.name for client in clients], of_server or settings, first)
+    records: list[Record] = []
+    server.observers.append(records.append)
+    try:
+        world.loop.run(play([server, *clients], server))
+    finally:
+        world.loop.finish()
+    return Rounds(server, clients, records, world)
