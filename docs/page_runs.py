@@ -8,6 +8,9 @@ python is run, in one folder a page that also holds examples/, but for those bel
 | `<!-- long -->` | it is run by the long tests, not by the build |
 | `<!-- elsewhere: WHY -->` | it is not run, for the reason given |
 | `<!-- quiet -->` | it is run, and what it prints is not shown |
+
+Blocks of python, and `tacit` in blocks of sh, start warm (`tests.warm`): importing Tacit would take most of the time of
+many.
 """
 
 import os
@@ -19,6 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))
+
+from tests import warm  # noqa: E402
+
 EXECUTED = "<!-- executed -->"
 BLOCK = re.compile(r"(?:^<!-- (long|quiet|elsewhere)(?:: [^\n]*)? -->\n)?^```(sh|python)\n(.*?)^```$", re.M | re.S)
 MOST_LINES = 45
@@ -45,14 +52,16 @@ def environment() -> dict[str, str]:
 
 def run_block(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a block in `folder`."""
+    shell, variables = warm.shell(), environment()
+    variables["PATH"] = os.pathsep.join((str(shell.folder), variables["PATH"]))
     if block.language == "python":
         (folder / "example.py").write_text(block.text, encoding="utf-8")
-        command = ["python", "example.py"]
+        command = [*shell.python, "example.py"]
     else:
         command = ["bash", "-euo", "pipefail", "-c", block.text]
     return subprocess.run(
-        command, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        timeout=300, check=False,
+        command, cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=300, check=False, pass_fds=[shell.descriptor],
     )  # fmt: skip
 
 

@@ -51,12 +51,12 @@ def _is_object(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", SPANS)
-def test_what_the_page_names_is_there(name: str) -> None:
+def test_every_name_on_the_architecture_page_exists(name: str) -> None:
     assert is_there(name), f"docs/architecture.md names {name}, which is not there"
 
 
 @pytest.mark.parametrize("name", sorted({function for _, _, function, _ in SCRIPT["WAY"]}))
-def test_what_the_picture_names_is_there_and_on_the_page(name: str) -> None:
+def test_every_name_in_the_picture_exists_and_is_on_the_page(name: str) -> None:
     assert is_there(name)
     assert name in SPANS
 
@@ -64,16 +64,16 @@ def test_what_the_picture_names_is_there_and_on_the_page(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tacit.sim.loop.NoLoop", "sim/nothing.py", "parties/none/", "nothing.at.all", "NoMessage"]
 )
-def test_what_is_not_there_is_seen(name: str) -> None:
+def test_a_name_that_does_not_exist_is_detected(name: str) -> None:
     assert not is_there(name)
 
 
-def test_every_folder_of_a_room_is_on_the_page() -> None:
+def test_every_folder_of_a_package_is_on_the_architecture_page() -> None:
     for room in SCRIPT["ROOMS"]:
         assert {f"{room}/{folder}" for folder in SCRIPT["folders"](room)} | {f"{room}/"} <= set(SPANS)
 
 
-def test_the_numbers_of_the_picture_are_those_of_the_page() -> None:
+def test_the_numbers_of_the_picture_equal_those_of_the_page() -> None:
     assert re.findall(r"^(\d)\. ", PAGE, re.MULTILINE) == [number for _, number, _, _ in SCRIPT["WAY"]]
 
 

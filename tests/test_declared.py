@@ -48,7 +48,7 @@ def names_in(source: str) -> set[str]:
     return {text for text in texts if isinstance(text, str)} & set(PROTOCOLS)
 
 
-def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol() -> None:
+def test_no_module_tests_for_the_name_or_the_parts_of_a_protocol() -> None:
     for path in FILES:
         source = (ROOT / path).read_text(encoding="utf-8")
         assert list(asked_by_name(source)) == [], path
@@ -64,16 +64,16 @@ def test_nobody_asks_for_the_name_or_the_parts_of_a_protocol() -> None:
         "if 'training' in PROTOCOLS[name].parts: pass",
     ],
 )
-def test_asking_is_seen(source: str) -> None:
+def test_a_test_for_the_name_of_a_protocol_is_detected(source: str) -> None:
     assert list(asked_by_name(source))
 
 
-def test_a_name_is_seen() -> None:
+def test_a_name_of_a_protocol_in_code_is_detected() -> None:
     assert names_in("kinds = {'fedprox': 1}") == {"fedprox"}
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_every_protocol_declares_what_is_asked(name: str) -> None:
+def test_every_protocol_has_all_declared_attributes(name: str) -> None:
     protocol = PROTOCOLS[name]
     assert isinstance(protocol, Declaration) and protocol.name == name
     protocol.check_declared()
@@ -110,7 +110,7 @@ def spelled(source: str, module: str, names: dict[str, str]) -> set[str]:
     return found - ANOTHER
 
 
-def test_no_type_of_message_is_spelled_outside_of_its_folder() -> None:
+def test_no_message_type_is_named_outside_of_its_folder() -> None:
     names = message_names()
     assert {"MaskedChunk", "TrainingRound", "EncryptedBits", "PartOpens"} <= set(names)
     for path in FILES:
@@ -126,7 +126,7 @@ NAME_STEPS = {
 runs forges messages (`FORGES`)."""
 
 
-def test_no_step_is_spelled_outside_of_protocols() -> None:
+def test_no_step_is_named_outside_of_protocols() -> None:
     names = {step.name for protocol in PROTOCOLS.values() for step in protocol.steps}
     assert {"rowsums.deal", "sum.mask", "train.update"} <= names
     found = set()
@@ -138,7 +138,7 @@ def test_no_step_is_spelled_outside_of_protocols() -> None:
     assert found == {*NAME_STEPS}
 
 
-def test_spelling_is_seen() -> None:
+def test_a_message_type_named_elsewhere_is_detected() -> None:
     names = {"MaskedChunk": "tacit.protocols.sums.secure_sum"}
     assert spelled("kinds = ('MaskedChunk',)", "tacit.protocols.federated.round", names) == {"MaskedChunk"}
     assert spelled("secure_sum.MaskedChunk", "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}

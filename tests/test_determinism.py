@@ -77,7 +77,7 @@ def base() -> list[object]:
         pytest.param("pool:1", "0", marks=pytest.mark.long),
     ],
 )
-def test_one_hash_whatever_the_process(outcome_of, base, engine, hash_seed) -> None:
+def test_the_trace_hash_is_the_same_in_every_process_and_engine(outcome_of, base, engine, hash_seed) -> None:
     assert outcome_of(engine, hash_seed) == base
 
 
@@ -93,7 +93,7 @@ def test_one_hash_whatever_the_process(outcome_of, base, engine, hash_seed) -> N
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_anything_else_changes_it(base, change) -> None:
+def test_any_other_choice_changes_the_trace_hash(base, change) -> None:
     trace_hash, shape_hash, _, equal = outcome_here(**change)
     assert trace_hash != base[0]
     assert equal

@@ -49,7 +49,7 @@ def test_the_table_of_keys_has_every_key() -> None:
     assert {key.name.rpartition(".")[2] for key in keys()} <= set(names)
 
 
-def test_the_claims_are_what_the_tables_say() -> None:
+def test_the_claims_of_the_results_page_follow_from_the_tables() -> None:
     results = runpy.run_path(str(DOCS / "results.py"))
     page, tables = (DOCS / "results.md").read_text(encoding="utf-8"), results["pages"]()
     assert all(results["marked"](text) == text for text in tables.values()), "run: python docs/results.py"
@@ -64,7 +64,7 @@ def test_the_claims_are_what_the_tables_say() -> None:
             assert anchor in anchors[goal], f"{path}: {target}#{anchor}"
 
 
-def test_what_orders_say_together_is_counted_in_their_cells() -> None:
+def test_orders_are_summarised_by_the_number_of_their_cells() -> None:
     stands = runpy.run_path(str(DOCS / "results.py"))["stands"]
     beyond = "- A above B: in every row, beyond the spread in 2; in x: +1.00 [+0.10, +1.90]; y: +2.00 [+1.00, +3.00]."
     means = (
@@ -87,7 +87,7 @@ def test_what_orders_say_together_is_counted_in_their_cells() -> None:
     )
 
 
-def test_the_pages_on_privacy_list_what_protocols_declare() -> None:
+def test_the_pages_on_privacy_list_the_declared_options_and_attacks() -> None:
     made = runpy.run_path(str(DOCS / "privacy.py"))
     pages = made["pages"]()
     assert DOCS / "privacy" / "attacks.md" in pages
@@ -114,7 +114,7 @@ def texts(picture: Path) -> str:
     return "\n".join((element.text or "").replace("\N{NO-BREAK SPACE}", " ") for element in elements)
 
 
-def test_the_picture_shows_a_run(tmp_path: Path) -> None:
+def test_the_picture_of_the_readme_shows_a_run(tmp_path: Path) -> None:
     quick = ("protocol.hamming=plaintext", "data.limit=120", "engine=inline")
     changes = [word for text in quick for word in ("--set", text)]
     out = tmp_path / "run.svg"
@@ -128,7 +128,7 @@ def test_the_picture_shows_a_run(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["run.svg"]
 
 
-def test_every_page_with_commands_is_run() -> None:
+def test_every_page_with_commands_is_executed() -> None:
     named = {
         path
         for path, blocks in PAGES.items()
@@ -137,12 +137,12 @@ def test_every_page_with_commands_is_run() -> None:
     assert named == {path for path in EXECUTED if PAGES[path]}
 
 
-def test_every_protocol_has_its_mathematics() -> None:
+def test_every_protocol_has_a_page_of_mathematics() -> None:
     named = runpy.run_path(str(DOCS / "protocol_pages.py"))["named"]
     assert {path.stem for path in (DOCS / "mathematics").glob("*.md")} == {named(name) for name in PROTOCOLS}
 
 
-def test_the_page_of_every_protocol_lists_what_a_run_of_it_sends(
+def test_the_page_of_every_protocol_lists_the_messages_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
@@ -157,7 +157,9 @@ def test_the_page_of_every_protocol_lists_what_a_run_of_it_sends(
         assert all(f"`{kind}`" in listed for kind in sent - of_every_protocol), name
 
 
-def test_the_picture_of_the_report_says_of_which_run_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_of_the_report_names_its_run_and_is_renewed_with_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`make docs` renews it if the main job has another trace."""
     monkeypatch.syspath_prepend(str(DOCS))
     made, site = importlib.import_module("report_picture"), importlib.import_module("build_site")
@@ -180,7 +182,20 @@ def test_a_block_that_fails_ends_the_build(tmp_path: Path) -> None:
         runner.executed(page)
 
 
-def test_what_a_block_prints_stands_below_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("language", "text", "code", "output"), [
+    ("sh", "cd examples && tacit outline --help | head -n 1 && cd .. && tacit run nowhere", 2, "nowhere"),
+    ("sh", "tacit --version > version; read -r name number < version; echo $name", 0, "tacit"),
+    ("python", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", -9, ""),
+    ("python", "import sys\nprint(sys.argv, __name__)\nsys.exit(3)", 3, "['example.py'] __main__"),
+])  # fmt: skip
+def test_a_block_starts_warm_and_ends_like_a_cold_one(
+    language: str, text: str, code: int, output: str, tmp_path: Path
+) -> None:
+    done = RUNS["run_block"](RUNS["Block"]("", language, text), RUNS["prepared"](tmp_path / "page"))
+    assert done.returncode == code and output in done.stdout, done.stdout
+
+
+def test_the_output_of_a_block_is_below_the_block(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     quiet = "<!-- quiet -->\n```sh\necho hidden\n```"
     page.write_text(f"<!-- executed -->\n\n```sh\necho $((6 * 7))\n```\n\n{quiet}\n", encoding="utf-8")
@@ -192,7 +207,7 @@ def test_what_a_block_prints_stands_below_it(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("path", [path for path in EXECUTED if any(block.mark == "long" for block in PAGES[path])],
                          ids=lambda path: path.stem)  # fmt: skip
-def test_the_long_blocks_of_a_page_run(path: Path, tmp_path: Path) -> None:
+def test_the_long_blocks_of_a_page_succeed(path: Path, tmp_path: Path) -> None:
     folder = RUNS["prepared"](tmp_path / "page")
     for block in (block for block in PAGES[path] if block.mark == "long" and block.text.strip() not in README):
         done = RUNS["run_block"](block, folder)
@@ -204,13 +219,13 @@ TEXTS = [path for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "te
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_link_of_a_text_leads_somewhere_in_the_tree(path: Path) -> None:
+def test_every_link_of_a_text_leads_to_an_existing_file(path: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"(?<!`)\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text)
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
 
 
-def test_notebooks_are_those_of_their_pages_and_install_tacit_by_name() -> None:
+def test_notebooks_equal_their_pages_and_install_tacit_by_name() -> None:
     made = runpy.run_path(str(DOCS / "notebook_files.py"))
     pages = sorted((DOCS / "notebooks").glob("*.md"))
     assert [path.stem for path in pages] == sorted(path.stem for path in (DOCS / "notebooks").glob("*.ipynb"))
@@ -225,7 +240,7 @@ def test_notebooks_are_those_of_their_pages_and_install_tacit_by_name() -> None:
         assert codes == [re.sub(r"^:tags:.*\n", "", code).strip() for code in made["CELL"].findall(page)]
 
 
-def test_pages_of_notebooks_link_to_colab_and_binder_where_the_project_names_its_repository(
+def test_notebook_pages_link_to_colab_and_binder_if_the_repository_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = runpy.run_path(str(DOCS / "notebook_files.py"))
@@ -239,7 +254,7 @@ def test_pages_of_notebooks_link_to_colab_and_binder_where_the_project_names_its
     assert "https://mybinder.org/v2/gh/owner/name/main?labpath=docs%2Fnotebooks%2Fxclp.ipynb)" in page
 
 
-def test_pages_show_files_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excerpts_of_files_on_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     site = importlib.import_module("build_site")
     shown = []
@@ -250,7 +265,7 @@ def test_pages_show_files_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "examples/secure_mean.py" in shown
 
 
-def test_a_link_to_the_code_leads_to_the_page_that_is_made_of_it(
+def test_a_link_to_a_code_file_leads_to_the_page_generated_from_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS))

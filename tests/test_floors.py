@@ -127,7 +127,7 @@ def circles(arrows: Mapping[str, frozenset[str]]) -> list[tuple[str, ...]]:
     return found
 
 
-def test_every_folder_has_its_floor() -> None:
+def test_every_folder_has_a_floor() -> None:
     folders = {path.parent.as_posix() for path in modules().values()}
     assert folders == {place for place in FLOORS if not place.endswith(".py")}
     assert {place for place in FLOORS if place.endswith(".py")} <= {path.as_posix() for path in modules().values()}
@@ -143,7 +143,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(imported()) == []
 
 
-def test_a_circle_is_seen() -> None:
+def test_a_circle_of_imports_is_detected() -> None:
     arrows = {"a": frozenset("b"), "b": frozenset("cd"), "c": frozenset(), "d": frozenset("a")}
     assert circles(arrows) == [("a", "b", "d", "a")]
     assert list(imports("x", "def late():\n    from tacit.sim.loop import SimLoop")) == ["tacit.sim.loop"]
@@ -152,7 +152,7 @@ def test_a_circle_is_seen() -> None:
     ]
 
 
-def test_no_file_is_long() -> None:
+def test_no_file_has_over_700_lines() -> None:
     paths = [*(ROOT / path for path in modules().values()), *(ROOT / "tests").rglob("*.py")]
     lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}

@@ -99,16 +99,16 @@ def read(path: Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_there_are_modules_in_every_room() -> None:
+def test_every_layer_has_modules() -> None:
     assert {path.parts[0] for path in MODULES} == set(HOUSE)
 
 
-def test_imports_point_to_the_left() -> None:
+def test_a_layer_imports_only_lower_layers() -> None:
     found = {str(path): wrong for path in MODULES if (wrong := wrong_arrows(path.parts[0], read(path)))}
     assert found == {}
 
 
-def test_cryptography_knows_no_messages() -> None:
+def test_cryptography_imports_no_messages() -> None:
     paths = [path for path in MODULES if path.parts[:2] == ("protocols", "crypto")]
     assert paths
     for path in paths:
@@ -122,7 +122,7 @@ def test_the_oracle_shares_no_code_with_the_protocols() -> None:
     assert within(imports(read(Path("protocols/xclp/oracle.py"))), "tacit") == []
 
 
-def test_nothing_escapes_the_virtual_clock_or_the_seeds() -> None:
+def test_no_module_uses_the_real_clock_or_a_global_generator() -> None:
     for path in WORLD:
         names = uses(read(path))
         assert within(names, *NOT_CALLED) == [], path
@@ -144,7 +144,7 @@ def test_nothing_escapes_the_virtual_clock_or_the_seeds() -> None:
         ("protocols", "from sim.loop import SimLoop"),
     ],
 )
-def test_a_wrong_arrow_is_seen(room: str, source: str) -> None:
+def test_an_import_of_a_higher_layer_is_detected(room: str, source: str) -> None:
     assert wrong_arrows(room, source)
 
 
@@ -160,7 +160,7 @@ def test_a_wrong_arrow_is_seen(room: str, source: str) -> None:
         "from random import Random",
     ],
 )
-def test_a_forbidden_call_is_seen(source: str) -> None:
+def test_a_forbidden_call_is_detected(source: str) -> None:
     assert within(uses(source), *NOT_CALLED)
 
 
@@ -173,7 +173,7 @@ def test_a_forbidden_call_is_seen(source: str) -> None:
         "from numpy.random import normal",
     ],
 )
-def test_a_global_draw_is_seen(source: str) -> None:
+def test_a_draw_from_a_global_generator_is_detected(source: str) -> None:
     assert global_draws(uses(source))
 
 
@@ -185,5 +185,5 @@ def test_a_global_draw_is_seen(source: str) -> None:
         "import time\ntime.perf_counter()",
     ],
 )
-def test_what_is_allowed_passes(source: str) -> None:
+def test_allowed_calls_and_draws_are_not_reported(source: str) -> None:
     assert within(uses(source), *NOT_CALLED) == global_draws(uses(source)) == []

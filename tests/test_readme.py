@@ -47,7 +47,7 @@ LONG = ("tacit run", "tacit bench")
 """The beginnings of blocks that take long."""
 
 
-def test_make_stands_in_one_block_that_ci_runs() -> None:
+def test_the_make_commands_are_in_one_block_that_ci_runs() -> None:
     assert [block.commands for block in blocks() if "make" in block.text] == [MAKE]
 
 
@@ -70,7 +70,7 @@ def marked(block: Block) -> object:
 
 
 @pytest.mark.parametrize("block", [marked(block) for block in RUN])
-def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
+def test_a_block_of_a_page_runs_unchanged(block: Block, folder: Path) -> None:
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path}
@@ -78,7 +78,7 @@ def test_a_block_runs_as_it_stands(block: Block, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_an_installed_python_runs_is_the_tree() -> None:
+def test_the_installed_tacit_is_that_of_the_tree() -> None:
     """Otherwise the commands above would test another installation of Tacit."""
     code = "import tacit, pathlib; print(pathlib.Path(tacit.__file__).resolve().parent)"
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True)
@@ -86,7 +86,7 @@ def test_what_an_installed_python_runs_is_the_tree() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_to_existing_files(page: str) -> None:
     targets = LINK.findall((ROOT / page).read_text(encoding="utf-8"))
     inside = [target.partition("#")[0] for target in targets if "://" not in target]
     wanted = [target for target in inside if target not in ("", *MADE)]

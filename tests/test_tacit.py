@@ -39,12 +39,12 @@ def python(code: str, cwd: Path, **variables: str) -> "subprocess.CompletedProce
 # --- the names
 
 
-def test_the_example_does_what_it_shows(elsewhere: Path) -> None:
+def test_the_example_in_the_docstring_prints_its_stated_output(elsewhere: Path) -> None:
     found = doctest.testmod(tacit)
     assert found.failed == 0 and found.attempted > 3
 
 
-def test_every_name_is_there_and_documented() -> None:
+def test_every_public_name_exists_and_is_documented() -> None:
     assert tacit.__all__ == sorted(tacit.__all__)
     for name in tacit.__all__:
         assert getattr(tacit, name).__doc__, name
@@ -55,7 +55,7 @@ def test_every_name_is_there_and_documented() -> None:
         _ = tacit.sweeep  # type: ignore[attr-defined]
 
 
-def test_help_of_a_table_begins_with_what_it_is_and_its_parameters_are_known() -> None:
+def test_help_of_a_table_begins_with_its_summary_and_its_signature_has_defaults() -> None:
     for name in ("Training", "ProtocolKeys", "Scenario", "Client", "Fault"):
         table = getattr(tacit, name)
         first, second, *_ = pydoc.plain(pydoc.render_doc(table)).splitlines()[2:]
@@ -63,7 +63,7 @@ def test_help_of_a_table_begins_with_what_it_is_and_its_parameters_are_known() -
     assert inspect.signature(tacit.Training).parameters["rounds"].default == 20
 
 
-def test_a_run_is_foreseen_counted_compared_and_reported(elsewhere: Path) -> None:
+def test_a_run_can_be_predicted_counted_compared_and_reported(elsewhere: Path) -> None:
     foreseen = tacit.predict("xclp-digits", [*QUICK, "fault=[]"], seeds=2)
     results = [run(load("xclp-digits", [*QUICK, "fault=[]", f"seed={seed}"]), out=f"run-{seed}") for seed in (1, 2)]
     sent = tacit.bytes(results[0])
@@ -94,14 +94,14 @@ def test_keys_and_steps_are_listed() -> None:
         tacit.steps("fedavgg")
 
 
-def test_a_sweep_is_a_table(elsewhere: Path) -> None:
+def test_a_sweep_can_be_read_as_a_table(elsewhere: Path) -> None:
     swept = sweep("xclp-digits", {"protocol.k": [3, 5]}, changes=QUICK, seeds=2, out="swept")
     table = swept.frame()
     assert list(table["protocol.k"]) == [3, 3, 5, 5] and list(table["seed"]) == [1, 2, 1, 2]
     assert list(table["trace_hash"]) == [result.trace_hash for _, result in swept]
 
 
-def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
+def test_type_checkers_see_the_origin_of_every_public_name() -> None:
     tree = ast.parse((ROOT / "tacit" / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {
@@ -113,18 +113,18 @@ def test_type_checkers_see_the_names_where_they_are_imported_from() -> None:
     assert seen == {name: tacit._PLACES.get(name, f"tacit.scenarios.schema.scenario.{name}") for name in tacit.__all__}
 
 
-def test_every_table_of_a_scenario_has_its_struct() -> None:
+def test_every_table_of_a_scenario_has_a_public_struct() -> None:
     structs = {type(getattr(Scenario(), name)) for name in Scenario.__struct_fields__ if name != "fault"}
     public = {getattr(tacit, name) for name in tacit.__all__}
     assert {kind for kind in structs if hasattr(kind, "__struct_fields__")} <= public
 
 
-def test_importing_it_imports_nothing_of_tacit_yet(tmp_path: Path) -> None:
+def test_importing_tacit_imports_no_submodule(tmp_path: Path) -> None:
     code = "import sys, tacit; print([name for name in sys.modules if name.startswith(('tacit.', 'numpy'))])"
     assert python(code, tmp_path).stdout == "[]\n"
 
 
-def test_the_package_of_scenarios_has_no_names_of_its_own() -> None:
+def test_the_package_scenarios_defines_no_names() -> None:
     assert ast.parse((ROOT / "scenarios" / "__init__.py").read_text(encoding="utf-8")).body[1:] == []
 
 
@@ -175,7 +175,7 @@ def test_a_value_of_another_type_is_an_error_in_one_line(elsewhere: Path, call, 
     assert os.listdir() == []
 
 
-def test_what_cannot_run_is_said_before_a_folder_is_made(elsewhere: Path) -> None:
+def test_an_invalid_run_or_sweep_is_refused_before_a_folder_is_made(elsewhere: Path) -> None:
     with pytest.raises(ScenarioError, match=r"no such scenario; did you mean xclp-digits"):
         run("xclp-digit")
     with pytest.raises(ScenarioError, match=r"^scenario: protocol.k: "):
@@ -207,7 +207,7 @@ def small() -> Scenario:
     )
 
 
-def test_a_sweep_gives_each_run_with_its_values_and_leaves_what_the_command_leaves(elsewhere: Path) -> None:
+def test_a_sweep_returns_each_run_with_its_values_and_writes_the_commands_files(elsewhere: Path) -> None:
     seen: list[tuple[int, int]] = []
     over = {"protocol.k": [2, 4], "network.latency": ["1ms"]}
     swept = sweep(small(), over, seeds=2, changes=["fault=[]"], watch=lambda done, of, result: seen.append((done, of)))
@@ -226,7 +226,7 @@ def test_a_sweep_without_values_runs_each_seed(elsewhere: Path) -> None:
     assert [(values, result.seed) for values, result in sweep(small(), seeds=2)] == [({}, 0), ({}, 1)]
 
 
-def test_the_command_goes_on_with_a_sweep_that_was_interrupted(elsewhere: Path) -> None:
+def test_the_command_resumes_an_interrupted_sweep_of_python(elsewhere: Path) -> None:
     def press(done: int, of: int, result: Result) -> None:
         raise KeyboardInterrupt
 
@@ -240,7 +240,7 @@ def test_the_command_goes_on_with_a_sweep_that_was_interrupted(elsewhere: Path) 
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 3
 
 
-def test_chaos_puts_the_faults_aside_and_gives_what_it_found(elsewhere: Path) -> None:
+def test_chaos_ignores_the_faults_of_the_scenario_and_returns_its_findings(elsewhere: Path) -> None:
     found = chaos(small(), schedules=2, singles=False, out="chaos")
     assert isinstance(found, Findings)
     assert (len(found.verdicts), found.broken, found.failures) == (3, 0, [])
@@ -279,7 +279,7 @@ def test_a_project_may_have_packages_of_any_name(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr
 
 
-def test_another_projects_package_of_this_name_is_named_in_one_line(tmp_path: Path) -> None:
+def test_another_projects_package_named_tacit_is_reported_in_one_line(tmp_path: Path) -> None:
     about = tmp_path / "tacit-0.3.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tacit\nVersion: 0.3.0\n")
@@ -292,7 +292,7 @@ def test_another_projects_package_of_this_name_is_named_in_one_line(tmp_path: Pa
     assert line.startswith("error: tacit 0.3.0, another project's package, is installed over this one (tacit-fl): pip")
 
 
-def test_a_cell_of_a_notebook_is_run_twice(elsewhere: Path) -> None:
+def test_a_cell_of_a_notebook_can_be_run_twice(elsewhere: Path) -> None:
     scenario = load("xclp-digits", QUICK)
     first = run(scenario, out="x")
     (first.folder / "report.html").write_text("of the first run")
@@ -304,7 +304,7 @@ def test_a_cell_of_a_notebook_is_run_twice(elsewhere: Path) -> None:
     assert run(scenario, out="y", overwrite=True).folder == Path("y")  # no folder exists there
 
 
-def test_overwrite_removes_nothing_but_the_folder_of_a_run(elsewhere: Path) -> None:
+def test_overwrite_removes_only_the_folder_of_a_run(elsewhere: Path) -> None:
     scenario = load("xclp-digits", QUICK)
     (elsewhere / "thesis").mkdir()
     (elsewhere / "file").write_text("mine")

@@ -77,7 +77,7 @@ def _is_text(node: ast.AST) -> bool:
     return (isinstance(node, ast.Attribute) and node.attr in TEXTS) or (isinstance(node, ast.Name) and node.id in TEXTS)
 
 
-def test_regular_expressions_read_what_is_written_for_programs() -> None:
+def test_only_listed_modules_use_regular_expressions() -> None:
     found = {
         file.relative_to(ROOT).as_posix()
         for room in ROOMS
@@ -91,7 +91,7 @@ def test_regular_expressions_read_what_is_written_for_programs() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_no_fact_is_taken_out_of_a_text(room: str) -> None:
+def test_no_module_reads_facts_out_of_texts(room: str) -> None:
     found = []
     for file in sorted((ROOT / room).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def test_no_fact_is_taken_out_of_a_text(room: str) -> None:
     assert [one for one in found if one.partition(":")[0] not in SHOWN] == []
 
 
-def test_scripts_of_pages_take_no_text_apart() -> None:
+def test_scripts_of_pages_parse_no_text() -> None:
     """They compare names; only the parts of a step's name, which a dot separates, may be split."""
     for file in sorted((ROOT / "scenarios").rglob("*.js")):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -133,11 +133,11 @@ def test_reasons_have_their_facts_in_fields() -> None:
         ("row.step not in row.note_of", []),
     ],
 )
-def test_what_counts_as_taking_a_text_apart(code: str, lines: list[int]) -> None:
+def test_parsing_of_texts_is_detected(code: str, lines: list[int]) -> None:
     assert list(taken_apart(ast.parse(code))) == lines
 
 
-def test_pages_are_not_made_of_columns_of_a_terminal() -> None:
+def test_pages_are_not_made_from_columns_of_terminal_output() -> None:
     """A line with a label has both as fields (`tacit.sim.labelled`), so no code counts characters."""
     for file in sorted((ROOT / "scenarios").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -214,18 +214,18 @@ def problems(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_words_that_were_replaced_do_not_come_back(place: str) -> None:
+def test_replaced_words_are_not_used(place: str) -> None:
     assert files(place), f"{place}: there is no such folder or file"
     assert [problem for path in files(place) for problem in problems(path)] == []
 
 
 @pytest.mark.parametrize("path", written(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_sentences_of_pages_are_read_once(path: Path) -> None:
+def test_sentences_of_pages_are_easy_to_read(path: Path) -> None:
     found = paragraphs(path.read_text(encoding="utf-8"))
     assert [f"line {number}: {problem}" for number, text in found for problem in unreadable(text)] == []
 
 
-def test_help_texts_are_read_once() -> None:
+def test_help_texts_are_easy_to_read() -> None:
     texts = list(helps(typer.main.get_command(commands()), ("tacit",)))
     assert len(texts) > 150
     hidden = ("install_completion", "show_completion", "help")
@@ -233,14 +233,14 @@ def test_help_texts_are_read_once() -> None:
     assert [f"{place}: {problem}" for place, text in texts for problem in unreadable(text)] == []
 
 
-def test_descriptions_of_keys_are_read_once() -> None:
+def test_descriptions_of_keys_are_easy_to_read() -> None:
     described = [(key.name, key.description) for key in keys()]
     assert len(described) > 200
     assert [name for name, text in described if not text] == []
     assert [f"{name}: {problem}" for name, text in described for problem in unreadable(text)] == []
 
 
-def test_sentences_that_are_read_twice_are_found() -> None:
+def test_sentences_that_are_hard_to_read_are_found() -> None:
     page = f"""---
 of: none
 ---
@@ -273,7 +273,7 @@ As is
     ]
 
 
-def test_what_is_looked_for_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_words_and_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     path = tmp_path / "one.py"
     path.write_text(

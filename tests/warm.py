@@ -3,6 +3,8 @@
 Such a process does the same as ``python ARGUMENTS`` with its arguments, streams, folder and variables, and ends by the
 same signals with the same codes. Python's decisions at startup are already made: the locale, the hash seed, the
 imported modules. Tests of these start Python itself.
+
+A `shell` can start such processes, too.
 """
 
 import atexit
@@ -11,10 +13,13 @@ import json
 import os
 import runpy
 import select
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,9 +27,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Process", "run"]
+__all__ = ["Process", "Shell", "run", "shell"]
 
 Words = Sequence[str | Path]
 
@@ -99,6 +104,53 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+class Shell(NamedTuple):
+    """The program and the descriptor by which a shell starts processes warm.
+
+    `folder`: holds ``tacit``, for its path of programs. `python`: the words before a script and its arguments.
+    `descriptor`: a descriptor of this process, which the shell inherits and passes on.
+    """
+
+    folder: Path
+    python: tuple[str, ...]
+    descriptor: int
+
+
+_CLIENT = """\
+import json, os, signal, socket, sys
+
+channel = socket.socket(fileno=int(sys.argv[1]))
+read, written = os.pipe()
+request = {"arguments": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ)}
+socket.send_fds(channel, [json.dumps(request).encode()], [0, 1, 2, written])
+os.close(written)
+with os.fdopen(read) as status:
+    process, code = int(status.readline()), int(status.readline())
+if code < 0:
+    if -code == signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+"""A program that begins a process, and ends with its code or by its signal. It passes no signals on to the process."""
+
+
+@cache
+def shell() -> Shell:
+    """Return a program and a descriptor for shells of this process, whose ``tacit`` then starts warm."""
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    client, program, descriptor = folder / "client.py", folder / "tacit", _warm().fileno()
+    client.write_text(_CLIENT, encoding="utf-8")
+    python = (sys.executable, "-IS", str(client), str(descriptor))
+    program.write_text(f'#!/bin/sh\nexec {shlex.join((*python, str(_TACIT)))} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return Shell(folder, python, descriptor)
+
+
+_TACIT = Path(sys.executable).parent / "tacit"
 
 
 def _whole(descriptor: int) -> str:

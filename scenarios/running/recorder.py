@@ -91,13 +91,15 @@ class Recorder:
         self._closed = False
         self._stop = threading.Event()
         try:
+            if state is None:  # a new file holds nothing yet that a power failure could damage
+                self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             if state is None:
-                rows = [(key, value) for key, value in (about or {}).items()]
-                self._connection.executescript(f"BEGIN;\n{SCHEMA}COMMIT;")
-                self._connection.executemany("INSERT INTO run VALUES (?, ?)", rows)
+                self._connection.executescript(f"BEGIN;\n{SCHEMA}")
+                self._connection.executemany("INSERT INTO run VALUES (?, ?)", (about or {}).items())
                 self._connection.executemany("INSERT INTO files VALUES (?, ?)", (files or {}).items())
+                self._connection.execute("COMMIT")
             else:
                 self._check_format(path)
                 self._go_back(state)
@@ -235,6 +237,9 @@ class Recorder:
                 self._end(ending)
             self._connection.execute("PRAGMA busy_timeout = 100")
             with contextlib.suppress(sqlite3.OperationalError):  # the journal must stay while others read
+                (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not busy:  # everything is on the disk; what follows changes two bytes, and both values are valid
+                    self._connection.execute("PRAGMA synchronous = OFF")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._connection.close()

@@ -37,17 +37,17 @@ def assert_broken_where_weakened_alone(finding: Finding) -> None:
 
 
 @pytest.mark.parametrize("letter", PREVENTED)
-def test_the_weakened_copy_breaks_and_ours_holds(letter: str, quick: dict[str, Finding]) -> None:
+def test_each_attack_breaks_the_weakened_copy_and_not_the_protocol(letter: str, quick: dict[str, Finding]) -> None:
     assert_broken_where_weakened_alone(ATTACKS[letter](False) if letter in TOO_FEW else quick[letter])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("letter", PREVENTED)
-def test_the_weakened_copy_breaks_and_ours_holds_at_full_size(letter: str) -> None:
+def test_each_attack_breaks_the_weakened_copy_and_not_the_protocol_at_full_size(letter: str) -> None:
     assert_broken_where_weakened_alone(ATTACKS[letter](False))
 
 
-def test_labels_by_guessed_coefficients() -> None:
+def test_unlabeled_rows_leave_a_smaller_leak_of_labels_that_the_table_states() -> None:
     """The leak with rows = "unlabeled" is smaller than with "paper", but not zero, and the table must show that."""
     finding = ATTACKS["d, guessed"](False)
     assert finding.remark.startswith("residual leak, by specification")
@@ -63,7 +63,7 @@ def test_a_client_that_returns_no_distances_lets_the_server_read_bits(quick: dic
 
 
 @pytest.mark.parametrize("letter", ["o, corrupt", "o, survivors"])
-def test_no_client_sees_a_graph_that_is_not_drawn_at_random_nor_other_survivors(
+def test_the_table_states_that_clients_miss_a_chosen_graph_and_other_survivors(
     letter: str, quick: dict[str, Finding]
 ) -> None:
     """Nothing prevents this, and the table must state it."""
@@ -71,16 +71,18 @@ def test_no_client_sees_a_graph_that_is_not_drawn_at_random_nor_other_survivors(
     assert (finding.ours, finding.outside) == (1.0, True) and finding.remark
 
 
-def test_what_a_crafted_key_costs_to_prevent_is_stated(quick: dict[str, Finding]) -> None:
+def test_the_cost_of_preventing_crafted_keys_is_stated(quick: dict[str, Finding]) -> None:
     assert "ms to make" in quick["g, unproved key"].remark
     assert 's with "fresh"' in quick["g, common factor"].remark
 
 
-def test_only_these_attacks_are_known_to_work_on_ours(quick: dict[str, Finding]) -> None:
+def test_only_the_listed_attacks_succeed_on_the_protocol(quick: dict[str, Finding]) -> None:
     assert tuple(letter for letter, finding in quick.items() if finding.remains or finding.outside) == NOT_PREVENTED
 
 
-def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding], guessed: list[hashes.Guess]) -> None:
+def test_the_command_prints_and_writes_a_row_for_each_attack(
+    tmp_path, capsys, monkeypatch, quick: dict[str, Finding], guessed: list[hashes.Guess]
+) -> None:
     asked = []
     monkeypatch.setattr(hashes, "guesses", lambda quickly: guessed)
     for letter, finding in quick.items():
@@ -99,7 +101,7 @@ def test_the_table(tmp_path, capsys, monkeypatch, quick: dict[str, Finding], gue
     assert [row["attack"] for row in rows if row["verdict"] == "above chance"] == ["d, guessed"]
 
 
-def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[hashes.Guess]) -> None:
+def test_hashes_and_distances_reveal_exactly_the_stated_angles_and_points(guessed: list[hashes.Guess]) -> None:
     """Alone, the server finds angles; with a client's help points: from planes and bits, or from H and enough
     points."""
     found = guessed
@@ -112,7 +114,7 @@ def test_what_hashes_and_distances_give_away_is_as_stated(guessed: list[hashes.G
     assert hashes.problems(worse)[0] == "bits do not open points under known planes"
 
 
-def test_a_finding_that_is_not_as_stated_is_seen() -> None:
+def test_a_finding_that_contradicts_its_statement_is_detected() -> None:
     assert Finding("x", "y", 1.0, 0.5, 0.5, 100).as_stated
     assert not Finding("x", "y", 0.9, 0.5, 0.5, 100).as_stated
     assert not Finding("x", "y", 1.0, 0.8, 0.5, 100).as_stated

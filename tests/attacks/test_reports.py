@@ -126,7 +126,7 @@ def parts_of(sent: Report) -> dict[str, bytes]:
     return {name: getattr(sent, name) for name in ("nonce", "public_share", "leader_share", "helper_share")}
 
 
-def test_a_report_for_other_points_bounds_or_models_is_refused(file: Path) -> None:
+def test_a_report_for_other_labels_bounds_or_models_is_refused(file: Path) -> None:
     class Me:
         round, name = 1, "client/0"
 
@@ -198,7 +198,9 @@ def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest
     assert (sent.type == "HelperAggregate").sum() == len(result.round_records) == 3
 
 
-def test_a_signed_report_is_taken_once_and_from_who_has_signed_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signed_report_counts_once_and_only_under_its_signers_name(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server shows the helper reports under other names, twice, or changed: each such report is refused."""
 
     def changed(place: int, **fields: Any) -> Callable[[Any, Any], Any]:
@@ -249,7 +251,7 @@ def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
     assert "malformed" in ran(file).reason
 
 
-def test_a_nonce_is_taken_once_over_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nonce_is_accepted_once_even_across_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If two clients send one nonce, the second is refused, also by a helper that crashed and returned in between."""
 
     def shard(batch: Batch, measurement: Any, nonce: bytes, *rest: Any) -> tuple[bytes, ...]:

@@ -35,7 +35,7 @@ def _with_transfers_computed_once() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", [SMALL, Case((9, 2, 6), 57, 512, 3, ("plaintext", "paillier", "iknp"))])
-def test_what_is_measured_equals_the_formulas(case: Case) -> None:
+def test_measured_payloads_equal_the_formulas(case: Case) -> None:
     rows = benchmark.measure(case)
     assert [row.variant for row in rows] == list(VARIANTS)
     for row in rows:

@@ -8,7 +8,7 @@ from tacit.benchmarks.bytes.sums import flower_bytes
 from tacit.protocols.sums.neighbours import DealingInGraph
 
 
-def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() -> None:
+def test_sent_bytes_equal_the_formulas_and_a_graph_sends_less_among_many_clients() -> None:
     rows = sums.measure(10)
     assert rows[0].measured == (rows[0].complete, rows[0].signed, rows[0].graph) and not any(
         row.different for row in rows
@@ -20,7 +20,7 @@ def test_runs_send_what_the_formulas_say_and_a_graph_less_with_many_clients() ->
     assert [(row.k, row.threshold) for row in rows[-2:]] == [(51, 26), (57, 29)]
 
 
-def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_formula_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     right = DealingInGraph.payloads
     monkeypatch.setattr(DealingInGraph, "payloads", lambda *arguments: {**right(*arguments), "Revealed": 1})
     rows = sums.measure(10)
@@ -30,14 +30,14 @@ def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "NOT THE FORMULA'S  10 clients" in shown and "Flower's SecAgg+" in shown
 
 
-def test_votes_send_what_the_formulas_say() -> None:
+def test_bytes_of_votes_equal_the_formulas() -> None:
     (row,) = votes.measure([5])
     assert not row.different
     assert row.plain == 5 * -(-4 * row.points // 8)
     assert row.counted - row.keys >= 5 * 8 * -(-(1 + 10 * row.points) // 4)
 
 
-def test_flower() -> None:
+def test_the_bytes_of_flowers_secagg_plus_are_measured() -> None:
     pytest.importorskip("flwr")
     found = flower_bytes(5, 5, 3, 100)
     assert found is not None and 5 * 4 * 100 < found < 100_000

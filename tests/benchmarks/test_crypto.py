@@ -37,7 +37,7 @@ def test_extended_transfers_and_a_pair_give_times():
     assert min(parts.values()) >= 0
 
 
-def test_masks_are_raced():
+def test_generating_masks_is_timed_against_another_library():
     rows, seconds = measure_masks(turns=1, clients=2, words=50_000)
     assert [row.contender for row in rows] == 2 * ["Tacit", "pyca/cryptography"]
     assert seconds["Tacit"] > 0

@@ -15,7 +15,7 @@ SMALL = ["data.limit=400", "protocol.hamming=plaintext", "engine=inline", "train
 
 
 @pytest.mark.parametrize("recipe", ["paper", "authors-code"])
-def test_its_labels_are_those_of_the_oracle_on_long_hashes(recipe: str) -> None:
+def test_dense_labels_match_the_oracle_on_long_hashes(recipe: str) -> None:
     random = np.random.default_rng(7)
     truth = np.arange(240) % 4
     features = random.normal(size=(4, 20))[truth] + 0.8 * random.normal(size=(240, 20))
@@ -30,13 +30,13 @@ def test_its_labels_are_those_of_the_oracle_on_long_hashes(recipe: str) -> None:
     assert (labels == truth)[free].mean() > 0.8
 
 
-def test_what_it_trains_is_as_good_as_the_protocols(tmp_path: Path) -> None:
+def test_a_model_of_the_dense_copy_is_as_accurate_as_the_protocols(tmp_path: Path) -> None:
     scenario = load("fedavg-xclp-digits", SMALL)
     ran = carry_out(scenario, "digits", out=tmp_path / "run").accuracy
     assert ran is not None and abs(train(scenario) - ran) < 0.08
 
 
-def test_it_says_what_it_does_not_do() -> None:
+def test_an_unsupported_protocol_or_scenario_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"protocol\.name: allowed: fedavg, fedavg\+xclp"):
         train(load("fedavg-xclp-digits", [*SMALL, "protocol.name=fedprop"]))
     with pytest.raises(SystemExit, match="error: no-such-scenario: "):

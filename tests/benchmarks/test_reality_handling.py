@@ -10,7 +10,7 @@ from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.runner import carry_out
 
 
-def test_messages_go_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_travel_to_the_client_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = read(str(write_scenario(tmp_path)), ["protocol.count=3", "protocol.size=50"]).scenario
     result = carry_out(scenario, "parcels", out=tmp_path / "run")
     assert result.outcome == "completed"

@@ -48,7 +48,7 @@ def namespaces() -> str:
 
 
 @shaped
-def test_a_lab_has_the_latency_and_the_cuts_asked_for_and_leaves_nothing_behind() -> None:
+def test_a_lab_has_the_requested_latency_and_cuts_and_is_removed_at_its_end() -> None:
     with Lab({"server": Line(0.01), "client/0": Line(0.02, 20e6, 20e6)}) as lab:
         started(lab)
         assert 0.06 <= float(send_request(lab).stdout) < 0.5

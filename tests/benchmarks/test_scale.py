@@ -21,7 +21,7 @@ def curves(monkeypatch):
     return set_to
 
 
-def test_a_run_of_each_size_with_its_time_memory_and_messages(curves, tmp_path):
+def test_each_size_is_run_and_its_time_memory_and_messages_are_written(curves, tmp_path):
     curves(Curve("points", "XCLP", "points", "xclp-digits", small, (60, 120), (60, 120), rounds=2))
     files = ["--json", str(tmp_path / "growth.json"), "--plot", str(tmp_path / "growth.svg")]
     done = CliRunner().invoke(app, ["scale", "--quick", *files], env={"COLUMNS": "200"})
@@ -53,12 +53,12 @@ def test_the_exponent_is_that_of_the_largest_sizes():
     assert growth.growth([point(7, 1.0)])[0].time is None
 
 
-def test_an_unknown_topic_is_one_line():
+def test_an_unknown_topic_is_refused_in_one_line():
     done = CliRunner().invoke(app, ["scale", "--only", "nothing"])
     assert done.exit_code != 0 and "--only: nothing is not a topic; allowed: points" in str(done.exception)
 
 
-def test_curves_of_a_topic_stand_together_and_sizes_grow():
+def test_curves_of_a_topic_are_adjacent_and_their_sizes_ascend():
     topics = [curve.topic for curve in CURVES]
     assert topics == sorted(topics, key=topics.index)
     for curve in CURVES:

@@ -20,7 +20,7 @@ def agreed(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("way", SUMS)
-def test_hollow_cells_have_the_figures_of_real_ones(way: str) -> None:
+def test_hollow_cells_have_the_figures_of_real_cells(way: str) -> None:
     for cell in (Cell(way, 4, 16, "lan"), Cell(way, 10, 16, "lan", 0.3, steps_of(way)[-1])):
         real, hollow = measured(cell, hollow=False), measured(cell, hollow=True)
         assert real.equals_plaintext and real.outcome == "completed"
@@ -43,7 +43,7 @@ def test_formulas_have_the_payloads_of_runs(way: str, monkeypatch: pytest.Monkey
     assert 0.85 * run.client_down < found.client_down < run.client_down
 
 
-def test_all_steps_of_all_sums_are_struck() -> None:
+def test_the_cells_lose_clients_at_every_step_of_every_sum() -> None:
     whole = list(cells(quick=False))
     assert len(whole) == len(set(whole))
     for clients, numbers in ((10, 10_000), (10, 10**6), (100, 10_000), (100, 10**6)):
@@ -80,7 +80,7 @@ def test_the_command_writes_a_row_for_each_cell(
         assert "<svg" in (tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_flowers_sum_is_that_of_the_survivors() -> None:
+def test_flowers_sum_equals_that_of_the_survivors() -> None:
     pytest.importorskip("flwr")
     row = peers._flower(peers.PeerCell(peers.FLOWER, 4, 16, "lan", 0.25, "flower.unmask"))
     assert row.outcome == "completed" and row.equals_plaintext
@@ -88,7 +88,7 @@ def test_flowers_sum_is_that_of_the_survivors() -> None:
     assert lost.equals_plaintext
 
 
-def test_a_peer_that_is_not_installed_has_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_not_installed_has_a_row_that_says_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "_has", lambda name: False)
     assert {function(cell).outcome for function, cell in peers.calls(True)} == {"not installed"}
     assert len(peers.missing()) == 2
@@ -127,7 +127,7 @@ def test_the_largest_cells_run_first_and_only_as_many_at_a_time_as_fit(
 
 
 @pytest.mark.long
-def test_the_published_comparison_is_repeated_with_their_waits_beside_ours(
+def test_the_published_comparison_is_repeated_with_both_kinds_of_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [published.Published(way, lost, 12, 200) for way in published.WAITS for lost in (0, 1)]

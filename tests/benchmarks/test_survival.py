@@ -30,7 +30,7 @@ def survival(*arguments: object) -> str:
     return done.stdout
 
 
-def test_one_scenario_is_compared_and_put_into_the_file_beside_others(tmp_path: Path) -> None:
+def test_a_compared_scenario_is_added_to_the_file_beside_earlier_ones(tmp_path: Path) -> None:
     file = tmp_path / "survival.json"
     assert CASE in survival("--only", CASE, "--runs", 4, "--json", file)
     (first,) = read_compared(file)
@@ -43,7 +43,7 @@ def test_one_scenario_is_compared_and_put_into_the_file_beside_others(tmp_path: 
     assert refused.exit_code == 2 and CASE in refused.output
 
 
-def test_ranges_follow_one_another(tmp_path: Path) -> None:
+def test_ranges_of_seeds_are_consecutive(tmp_path: Path) -> None:
     file = tmp_path / "ranges.json"
     survival("--only", CASE, "--ranges", 2, "--runs", 5, "--json", file)
     (written,) = json.loads(file.read_bytes())

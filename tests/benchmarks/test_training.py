@@ -12,7 +12,7 @@ from tacit.parties.datasets import store
 TINY = Size(rounds=2, turns=1, clients=5, images=8, cohort=2, batch=3)
 
 
-def test_the_plain_loop_ends_with_the_very_model_that_tacit_ends_with(tmp_path, monkeypatch):
+def test_the_plain_loop_and_tacit_end_with_the_same_model(tmp_path, monkeypatch):
     monkeypatch.setenv("TACIT_DATA", str(tmp_path / "own"))
     monkeypatch.setattr(speed, "QUICK", TINY)
     monkeypatch.setattr(peers, "is_installed", lambda name: False)
@@ -37,7 +37,7 @@ def looped(federation):
     return loop.end
 
 
-def test_a_contender_that_does_other_work_is_refused():
+def test_a_contender_with_other_steps_or_another_model_is_refused():
     def lazy(federation, after_round):
         vector, steps = looped(federation)
         return vector, steps - 1
@@ -52,7 +52,7 @@ def test_a_contender_that_does_other_work_is_refused():
         speed.measure(TINY, [Contender("other", other, same=True)])
 
 
-def test_what_the_plain_loop_takes_between_rounds_is_not_the_contenders(monkeypatch):
+def test_time_of_the_plain_loop_between_rounds_is_not_counted_for_the_contender(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(speed, "_now", lambda: (clock[0], clock[0]))
 

@@ -28,21 +28,21 @@ def broken(scenario: Scenario, *faults: Fault) -> set[str]:
 
 
 @pytest.mark.parametrize("changes", [{}, pytest.param({"concurrency": 3}, marks=pytest.mark.long)])
-def test_a_crash_at_every_step(buffered: Scenario, changes: dict[str, Any]) -> None:
+def test_a_crash_at_any_step_of_fedbuff_breaks_no_promise(buffered: Scenario, changes: dict[str, Any]) -> None:
     scenario = structs.replace(buffered, training=structs.replace(buffered.training, **changes))
     findings = campaign(scenario, Plan(schedules=0, quick=not changes))
     assert_held(findings)
     assert len(findings.verdicts) > 8
 
 
-def test_a_crash_of_over_selected_training(buffered: Scenario) -> None:
+def test_crashes_in_over_selected_training_break_no_promise(buffered: Scenario) -> None:
     protocol = structs.replace(buffered.protocol, name="fedavg")
     training = structs.replace(buffered.training, share=0.5, extra=1, buffer=None)
     scenario = structs.replace(buffered, protocol=protocol, training=training)
     assert_held(campaign(scenario, Plan(schedules=8, singles=False, seed=3)))
 
 
-def test_a_model_that_counts_twice_is_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_counted_twice_breaks_a_promise(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     take_in = FedBuffServer.take_in
 
     async def twice(self: FedBuffServer) -> None:
@@ -56,7 +56,7 @@ def test_a_model_that_counts_twice_is_found(buffered: Scenario, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("planted", ["without staleness", "one too few"])
-def test_a_model_that_moves_otherwise_is_found(
+def test_a_wrong_move_of_the_model_breaks_the_promise_of_the_oracle(
     buffered: Scenario, planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved = fedbuff.moved
@@ -70,7 +70,9 @@ def test_a_model_that_moves_otherwise_is_found(
     assert broken(buffered) == {"the model is the oracle's"}
 
 
-def test_a_lost_client_that_keeps_its_place_is_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_client_that_keeps_its_place_breaks_a_promise(
+    buffered: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     soon = structs.replace(buffered.protocol, deadline="0.1s")
     scenario = structs.replace(buffered, protocol=soon, training=structs.replace(buffered.training, rounds=25))
     assert not broken(scenario, AT)
@@ -78,7 +80,7 @@ def test_a_lost_client_that_keeps_its_place_is_found(buffered: Scenario, monkeyp
     assert "nobody holds a place" in broken(scenario, AT)
 
 
-def test_places_that_stay_empty_are_found(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_that_stay_empty_break_a_promise(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     call = FedBuffServer.call
 
     def fewer(self: FedBuffServer, number: int) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", FEW)
 
 
-def test_every_protocol_with_promises_is_there_in_all_its_ways() -> None:
+def test_the_configurations_cover_every_protocol_topology_and_transport() -> None:
     scenarios = [calm_scenario(one, 1) for one in CONFIGURATIONS]
     assert len({one.name for one in CONFIGURATIONS}) == len(CONFIGURATIONS) >= 20
     assert len({one.seed for one in scenarios}) == len(scenarios)
@@ -76,7 +76,7 @@ def test_all_configurations_keep_their_promises() -> None:
     assert sum(one.faults_fired > 0 for one in struck) > 0.85 * len(struck) > 0.85 * 2.9 * len(CONFIGURATIONS)
 
 
-def test_configurations_take_turns_and_the_seed_says_it_all() -> None:
+def test_configurations_take_turns_and_the_seed_determines_all_runs() -> None:
     def runs(schedules: int, seed: int) -> dict[str, list[tuple[object, str]]]:
         found = BroadFindings({}, [])
         broad_campaign(FEW, Broad(schedules=schedules, seed=seed), lambda *_: None, found)
@@ -90,7 +90,7 @@ def test_configurations_take_turns_and_the_seed_says_it_all() -> None:
     assert runs(3, 2) != three
 
 
-def test_the_command_counts_by_configuration_and_writes_all_runs() -> None:
+def test_the_command_counts_runs_by_configuration_and_writes_them_all() -> None:
     result = tacit("chaos", "--broad", "--schedules", "4", "--seed", "7", "--jobs", "1", "--json", "all.json")
     assert result.exit_code == 0, result.output
     folder = Path("runs/broad-chaos-7-1")
@@ -103,7 +103,7 @@ def test_the_command_counts_by_configuration_and_writes_all_runs() -> None:
     assert next(line.split() for line in result.stdout.splitlines() if line.startswith("total"))[1] == "6"
 
 
-def test_a_failure_is_shrunk_and_replays_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_shrunk_and_its_replay_has_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     key = SharedSecret.key
     monkeypatch.setattr(
         SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
@@ -119,7 +119,7 @@ def test_a_failure_is_shrunk_and_replays_to_the_last_bit(monkeypatch: pytest.Mon
     assert f"trace     {failure['trace_hash']}" in again.stdout
 
 
-def test_an_interrupted_one_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_broad_campaign_keeps_its_finished_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh, left = chaos_broad_command.as_record, [4]
 
     def press(one: object) -> object:
@@ -136,13 +136,13 @@ def test_an_interrupted_one_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -
     assert len(Path("here/runs.jsonl").read_text().splitlines()) == 3
 
 
-def test_it_ends_when_its_minutes_are_over() -> None:
+def test_a_broad_campaign_ends_when_its_minutes_are_over() -> None:
     result = tacit("chaos", "--broad", "--schedules", "20", "--minutes", "0", "--jobs", "1", "--out", "here")
     assert result.exit_code == 0, result.output
     assert "in 3 runs of 2 configurations, 0 minutes are over before the others began" in result.stdout
 
 
-def test_a_configuration_that_does_not_complete_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_that_does_not_complete_without_faults_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     useless = Configuration("useless", FEW[0].scenario, (*FEW[0].changes, "protocol.deadline=1ms"))
     monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", [useless, FEW[0]])
     result = tacit("chaos", "--broad", "--schedules", "2", "--jobs", "1", "--out", "here")
@@ -151,7 +151,7 @@ def test_a_configuration_that_does_not_complete_by_itself_is_told(monkeypatch: p
     assert "in 4 runs of 2 configurations" in result.stdout
 
 
-def test_the_users_mistakes() -> None:
+def test_options_that_conflict_or_lack_a_scenario_are_refused() -> None:
     result = tacit("chaos", "--broad", "xclp-digits", "--pairs")
     assert result.exit_code == 2 and "FILE-or-NAME, --pairs cannot go with it" in result.stderr
     assert tacit("chaos", "xclp-digits", "--minutes", "1").exit_code == 2

@@ -30,7 +30,9 @@ def with_keys(scenario: Scenario, **keys: object) -> Scenario:
         ({"recovery": "restart", "rounds": 2}, "datagram", 2),
     ],
 )
-def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: str, seed: int) -> None:
+def test_random_mixtures_of_faults_break_no_promise_of_xclp(
+    small: Scenario, keys: dict[str, object], transport: str, seed: int
+) -> None:
     network = structs.replace(small.network, transport=transport)
     scenario = structs.replace(with_keys(small, **keys), network=network)
     findings = campaign(scenario, Plan(schedules=20, singles=False, seed=seed))
@@ -41,7 +43,7 @@ def test_random_mixtures(small: Scenario, keys: dict[str, object], transport: st
 
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_every_crash_of_the_main_scenario(recovery: str) -> None:
+def test_no_crash_in_the_main_scenario_breaks_a_promise(recovery: str) -> None:
     """12 vectors of 64 bits a client, Paillier with short keys: `tacit chaos xclp-digits --set data.limit=120`."""
     keys = ["data.limit=120", "fault=[]", "protocol.bits=64", "protocol.key_bits=512", "protocol.insecure_keys=true"]
     scenario = load(ROOT / "scenarios/library/xclp-digits.toml", [*keys, f'protocol.recovery="{recovery}"'])
@@ -56,7 +58,7 @@ def test_every_crash_of_the_main_scenario(recovery: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_pairs_of_crashes_of_a_small_federation(
+def test_pairs_of_crashes_in_a_small_federation_break_no_promise(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sixteenth of all pairs with each recovery, another one with each; `tacit chaos --pairs` tries all of them."""

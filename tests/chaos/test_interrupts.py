@@ -45,7 +45,7 @@ _CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("case", _CASES)
 @pytest.mark.parametrize("seed", range(2))
-def test_an_interrupt_at_a_random_moment(tmp_path: Path, case: str, seed: int) -> None:
+def test_an_interrupt_at_a_random_moment_ends_a_command_without_traceback(tmp_path: Path, case: str, seed: int) -> None:
     if "Ray" in case:
         pytest.importorskip("ray", reason="needs the extra ray")
     counted, most, arguments = _CASES[case]

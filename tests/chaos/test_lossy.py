@@ -22,7 +22,7 @@ from tacit.sim.wire import Message
 NAMED = {one.name: one for one in CONFIGURATIONS}
 
 
-def test_shares_that_are_late_cost_nobody_a_sum_that_is_there(small: Scenario) -> None:
+def test_late_shares_do_not_lose_the_client_that_already_has_the_sum(small: Scenario) -> None:
     """The next round is called while the client still waits for shares: the sum that it has received counts."""
     protocol = structs.replace(small.protocol, recovery="shamir", rounds=2, deadline="10s")
     network = structs.replace(small.network, topology="mesh")
@@ -31,7 +31,7 @@ def test_shares_that_are_late_cost_nobody_a_sum_that_is_there(small: Scenario) -
     assert (found.outcome, found.lost, found.broken, found.faults_fired) == ("completed", (), (), 1)
 
 
-def test_where_links_lose_a_seed_is_drawn_with_which_the_run_without_faults_completes(small: Scenario) -> None:
+def test_a_seed_is_drawn_with_which_a_run_over_lossy_links_completes(small: Scenario) -> None:
     lossy = structs.replace(
         small,
         protocol=structs.replace(small.protocol, deadline="2s"),
@@ -51,7 +51,7 @@ def test_chaos_without_any_run_that_completes_is_an_error(small: Scenario, tmp_p
     assert json.loads((tmp_path / "here/chaos.json").read_text())["seed"] == hopeless.seed + 19
 
 
-def test_a_connection_that_waits_after_a_partition_excuses_its_client() -> None:
+def test_a_retransmission_wait_after_a_partition_excuses_the_client() -> None:
     """TCP's retransmission timeouts double, so for a long time after the end of the partition nothing is received."""
     scenario = calm_scenario(NAMED["scaffold, secure, star, uneven, lossy TCP"], 7001)
     cut = Fault(kind="partition", party="client/3", peer="server", message="SeedCheck", lasts="20s")
@@ -67,9 +67,7 @@ def with_loss(scenario: Scenario, transport: str, loss: float, deadline: str) ->
 
 
 @pytest.mark.parametrize("transport", ["reliable", "tcp"])
-def test_a_link_that_loses_for_longer_than_the_deadline_allows_costs_its_client_alone(
-    small: Scenario, transport: str
-) -> None:
+def test_a_link_lossy_past_the_deadline_loses_only_its_client(small: Scenario, transport: str) -> None:
     lossy = with_loss(small, transport, 0.9, "4s")
     trial = observed(lossy)
     assert trial.simulated is not None and {loss.party for loss in trial.simulated.lost} == {"client/2"}
@@ -77,7 +75,7 @@ def test_a_link_that_loses_for_longer_than_the_deadline_allows_costs_its_client_
 
 
 @pytest.mark.parametrize("transport", ["reliable", "tcp"])
-def test_a_loss_that_is_made_up_for_in_time_excuses_nobody(
+def test_a_loss_repaired_before_the_deadline_excuses_no_client(
     small: Scenario, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect = Party.collect

@@ -78,11 +78,13 @@ def relation(inputs: str, masks: str = "") -> Relation:
         ([relation("+a", "+m +n"), relation("", "+m +o")], 2, ()),
     ],
 )
-def test_whose_inputs_follow(relations: list[Relation], least: int, found: tuple[str, ...]) -> None:
+def test_inputs_that_follow_from_known_sums_are_exposed(
+    relations: list[Relation], least: int, found: tuple[str, ...]
+) -> None:
     assert exposed(relations, [], least) == found
 
 
-def test_a_mask_that_is_known_hides_nothing() -> None:
+def test_a_known_mask_hides_no_input() -> None:
     relations = [relation("+a", "+m"), relation("+b", "-m")]
     assert exposed(relations, [(b"m", 0)], 2) == ("a",)
 
@@ -208,7 +210,7 @@ APART = {
 
 
 @pytest.mark.parametrize("lie", APART)
-def test_sets_that_differ_from_client_to_client_open_no_sum_over_too_few(lie: str) -> None:
+def test_sets_that_differ_between_clients_open_no_sum_over_too_few_inputs(lie: str) -> None:
     miniature, (program, victims) = Miniature("secure_sum", clients=5, min_clients=3), APART[lie]
     weak = perform(miniature, parse(program, 5), obedient)
     assert weak.exposed == victims and not weak.failure
@@ -216,7 +218,7 @@ def test_sets_that_differ_from_client_to_client_open_no_sum_over_too_few(lie: st
     assert not ours.exposed and not ours.failure
 
 
-def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_clients_that_are_shown_different_sets_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block's number is its place in A. If clients see different A, keys that do not depend on A would cancel
     masks."""
     miniature, program = (
@@ -234,7 +236,7 @@ def test_rows_of_clients_that_are_shown_other_sets_stay_masked(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
-def test_an_honest_server_gets_its_sum_and_no_more(miniature: Miniature) -> None:
+def test_an_honest_server_learns_only_the_sum(miniature: Miniature) -> None:
     """No request is refused: all blocks of both rounds are received, and if there are shares, the masks are opened."""
     honest = perform(miniature, ())
     assert honest.relations == 2 * (8 if miniature.kind == "secure_sum" else 4 * 3)
@@ -269,7 +271,9 @@ def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypa
 
 @pytest.mark.parametrize("kind", ["secure_sum", "secagg+"])
 @pytest.mark.parametrize("bits", [2, 6, 32])
-def test_sums_of_integers_are_judged_in_their_words(kind: str, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exposure_in_sums_of_integers_is_judged_modulo_their_words(
+    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A later round with an earlier model would reveal a client's input, if clients answered."""
     miniature = Miniature(kind, 4, 3, value_bits=bits)
     assert miniature.word_bits == bits + 2  # of a sum of four
@@ -310,13 +314,13 @@ def test_a_sum_with_coded_masks_opens_one_set_and_no_part_of_another(
     assert perform(CODED, parse(program, 8)).exposed == ("client/0",)
 
 
-def test_clients_that_forget_open_a_second_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_forget_their_survivors_open_a_second_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lightsecagg, consistency):
         monkeypatch.setattr(module, "once_a_round", lambda *_: True)
     assert perform(CODED, parse(SETS_OF_EIGHT["one after another"], 8)).exposed == ("client/0",)
 
 
-def test_an_honest_server_gets_a_sum_with_coded_masks_and_no_more() -> None:
+def test_an_honest_server_learns_only_the_sum_with_coded_masks() -> None:
     honest = perform(Miniature("lightsecagg", clients=5, min_clients=3), ())
     assert (honest.relations, honest.opened) == (2 * (5 + 5), 2 * 5)  # opened: pieces of the colluding client
     assert not honest.exposed and not honest.failure
@@ -325,7 +329,7 @@ def test_an_honest_server_gets_a_sum_with_coded_masks_and_no_more() -> None:
     assert perform(Miniature("lightsecagg", clients=5, min_clients=6), ()).relations == 0  # too few to begin
 
 
-def test_an_honest_server_gets_a_committees_sum_and_no_more() -> None:
+def test_an_honest_server_learns_only_the_sum_of_a_committee() -> None:
     honest = perform(Miniature("committee", clients=5, min_clients=3), ())
     assert (honest.relations, honest.opened) == (2 * 4, 2 * 5)  # sums of members, and shares of the colluding member
     assert not honest.exposed and not honest.failure
@@ -342,7 +346,7 @@ def test_decryptors_open_one_set_and_no_part_of_another(program: str) -> None:
     assert not ours.broken and ours.outcome.relations == 5
 
 
-def test_a_client_that_is_shown_itself_alone_makes_no_keys() -> None:
+def test_a_client_that_is_shown_no_other_client_makes_no_keys() -> None:
     found = run_trial(Miniature("flamingo", clients=4, min_clients=3), parse("SeedAgreed#1 alone 0", 4))
     assert not found.broken
 
@@ -358,7 +362,7 @@ def test_without_signatures_decryptors_open_both_masks_of_a_client(monkeypatch: 
     assert perform(FLAMINGO, program).exposed == ("client/3",)
 
 
-def test_an_honest_server_gets_flamingos_sum_and_no_more_with_as_many_decryptors_as_may_collude() -> None:
+def test_an_honest_server_learns_only_flamingos_sum_with_the_most_colluders() -> None:
     """Each of the two rounds opens the own masks of all clients, and the pair masks of the colluding client."""
     honest = perform(FLAMINGO, ())
     assert (honest.relations, honest.opened) == (2 * 5, 2 * (5 + 4))
@@ -367,7 +371,7 @@ def test_an_honest_server_gets_flamingos_sum_and_no_more_with_as_many_decryptors
 
 
 @pytest.mark.parametrize("miniature", SUMS[1:], ids=lambda miniature: miniature.kind)
-def test_a_second_attempt_over_rows_is_answered_and_tells_nothing(miniature: Miniature) -> None:
+def test_a_second_attempt_over_rows_is_answered_and_reveals_no_input(miniature: Miniature) -> None:
     """On each block the owner's masks remain."""
     one = perform(miniature, parse(SECOND_ATTEMPT, 4))
     assert one.relations == 4 * 3 + 3 * 2
@@ -381,7 +385,7 @@ def test_attempts_of_later_rounds_under_the_same_number_do_not_repeat_masks() ->
     assert not one.exposed and not one.failure
 
 
-def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_owners_masks_a_second_attempt_reveals_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The weakened copy masks the block of a lost client under its dealt key, which other clients reveal."""
     program = parse(f"start 0 1 2 3; {ALL}; left 0 1 2; start 0 1 3; keys 0 1 3; left 0 1", 4)
     ours = perform(SUMS[2], program)
@@ -397,7 +401,7 @@ def test_without_the_owners_masks_a_second_attempt_would_tell(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
-def test_some_lies_and_programs(miniature: Miniature) -> None:
+def test_a_sample_of_lies_and_programs_breaks_no_promise(miniature: Miniature) -> None:
     some = [*programs(4, miniature.deals, quick=True)][::19] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::19]
     broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
@@ -408,7 +412,7 @@ SWEPT = [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING, Miniatur
 
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(SWEPT)), ids=[f"{one.kind}-{least}" for one, least, _ in SWEPT])
-def test_lies_and_short_programs(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lies_fixed_and_short_programs_break_no_promise(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All fixed programs, which find each planted weakening but the one that takes nine clients; short programs, a
     third of them if there are many; single lies, a part of them, another one for each sum; and 9 random ones. The
     command tries all."""
@@ -429,7 +433,7 @@ def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
 
 
 @pytest.mark.long
-def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_finds_and_shrinks_the_leak_of_the_weakened_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "single_lies", lambda *sent: [*single_lies(*sent)][::6])
     found = sweep([SUM], Sweep(schedules=0, quick=True), part=obedient)
     breach = next(one for one in found.breaches if one.promise == "no client's input")
@@ -442,7 +446,7 @@ def test_a_sweep_finds_and_shrinks_what_the_weakened_copy_gives_away(monkeypatch
 
 
 @pytest.mark.parametrize("miniature", SUMS, ids=lambda miniature: miniature.kind)
-def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
+def test_a_program_is_parsed_from_its_own_text(miniature: Miniature) -> None:
     tried_ones = [*programs(4, miniature.deals), *single_lies(perform(miniature, ()).sent, range(4))]
     assert len(set(map(text, tried_ones))) == len(tried_ones)
     assert [parse(text(program), 4) for program in tried_ones] == tried_ones
@@ -465,14 +469,14 @@ def test_a_program_reads_as_it_is_written(miniature: Miniature) -> None:
         ("private-cells", [], ["secure_sum"]),
     ],
 )
-def test_the_sums_of_a_scenario(name: str, changes: list[str], kinds: list[str]) -> None:
+def test_a_scenario_has_the_expected_kinds_of_sums(name: str, changes: list[str], kinds: list[str]) -> None:
     sums = sums_of(load(name, ["fault=[]", "expect={}", *changes]))
     assert [miniature.kind for miniature in sums if not miniature.is_large] == kinds
     large = [miniature.label for miniature in sums if miniature.is_large]
     assert large == [f"{kind}@{count}" for kind in kinds for count in (9, 30) if count < 30 or kind in VECTORS]
 
 
-def test_the_sums_of_a_scenario_have_its_words() -> None:
+def test_the_sums_of_a_scenario_have_its_word_length() -> None:
     sums = sums_of(load("training-secure-average", ["fault=[]", "expect={}", "training.value_bits=9"]))
     assert {one.value_bits for one in sums} == {9} and sums[0].word_bits == 12  # a sum of five 9-bit values
 
@@ -499,14 +503,14 @@ def test_the_command_replays_a_program() -> None:
         (["--set", 'training.averaging="plain"'], "takes no secure sum"),
     ],
 )
-def test_a_mistake_is_reported_in_a_line(arguments: list[str], message: str) -> None:
+def test_wrong_options_are_reported_in_one_line(arguments: list[str], message: str) -> None:
     done = tacit("chaos", "training-secure-average", "--server", "--quick", *arguments)
     assert done.exit_code == 2
     assert message in done.output and "Traceback" not in done.output
 
 
 @pytest.mark.long
-def test_the_command_sweeps(tmp_path: Path) -> None:
+def test_the_command_sweeps_all_sums_of_a_scenario_and_writes_its_runs(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 3, "--json", file, "--jobs", 1)
     assert done.exit_code == 0, done.output
@@ -515,7 +519,7 @@ def test_the_command_sweeps(tmp_path: Path) -> None:
     assert not record["failures"] and {one["sum"] for one in record["runs"]} == {"restart", "restart@9"}
 
 
-def test_the_line_for_an_honest_server_has_the_same_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_replay_line_for_an_honest_server_has_the_changes_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.scenarios.chaos.server.perform", lambda *_: Outcome(("client/0",), "", 1, 0, ()))
     changes = ("--set", "protocol.min_clients=2")
     done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 0, "--jobs", 1, *changes)

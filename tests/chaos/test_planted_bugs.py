@@ -35,12 +35,12 @@ def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scenario", ["small", "with_shamir"])
-def test_without_a_bug_nothing_is_found(scenario: str, request: pytest.FixtureRequest) -> None:
+def test_chaos_finds_no_failure_without_a_planted_bug(scenario: str, request: pytest.FixtureRequest) -> None:
     assert not failures(request.getfixturevalue(scenario))
 
 
 @pytest.mark.long
-def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_finds_masks_reused_by_a_new_attempt(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result stays right, and the server learns the lost client's masks: only the keys show the bug."""
     key = SharedSecret.key
     monkeypatch.setattr(
@@ -55,7 +55,9 @@ def test_old_masks_on_restart(small: Scenario, monkeypatch: pytest.MonkeyPatch) 
     assert "uses a mask key of round 1" in found["fresh masks"].how
 
 
-def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_finds_survivors_that_differ_between_clients(
+    with_shamir: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a loss, the first survivor is sent a list that still has the lost client."""
     broadcast, everyone = Server.broadcast, list[str]()
 
@@ -78,7 +80,7 @@ def test_survivors_that_are_not_agreed(with_shamir: Scenario, monkeypatch: pytes
 
 
 @pytest.mark.long
-def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_finds_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     collect = Party.collect
 
     async def for_ever(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
@@ -91,7 +93,7 @@ def test_a_wait_without_a_deadline(small: Scenario, monkeypatch: pytest.MonkeyPa
     assert found["it ends"].faults[0].party.startswith("client/")
 
 
-def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_reports_an_endless_wait_as_a_deadlock(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a timer is left: a deadlock, which is reported at once with the waiting parties."""
     collect = Party.collect
 
@@ -107,7 +109,7 @@ def test_a_wait_that_nothing_ends(small: Scenario, monkeypatch: pytest.MonkeyPat
     assert found["it ends"].how.startswith("Deadlock: ") and "server" in found["it ends"].how
 
 
-def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_finds_an_average_that_ignores_the_numbers_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only clients with different numbers of points show the bug, so some configurations have such clients."""
     average = averaging.average
     monkeypatch.setattr(averaging, "average", lambda column, weights: average(column, None))
@@ -119,7 +121,9 @@ def test_models_that_count_alike_whatever_they_were_trained_on(monkeypatch: pyte
     assert len(plain) == 3
 
 
-def test_a_mixture_is_shrunk_to_what_it_takes(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixture_of_faults_is_shrunk_to_the_faults_that_break_the_promise(
+    small: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The third attempt repeats the masks of the second, so two losses in a row are needed."""
     key = SharedSecret.key
     monkeypatch.setattr(

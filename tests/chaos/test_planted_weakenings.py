@@ -215,13 +215,13 @@ def test_a_weakening_is_found_among_thirty(monkeypatch: pytest.MonkeyPatch) -> N
         for one in dict.fromkeys(PLANTED.values())
     ],
 )
-def test_nothing_is_found_where_nothing_is_planted(miniature: Miniature) -> None:
+def test_an_unchanged_sum_shows_no_weakening(miniature: Miniature) -> None:
     programs = [*programs_of(run_trial(miniature, ()), Sweep(schedules=0, quick=True))][:29]
     assert not [one.broken for program in programs if (one := run_trial(miniature, program)).broken]
 
 
 @pytest.mark.long
-def test_the_graph_that_is_not_complete_is_not_said_to_hold() -> None:
+def test_the_sweep_reports_the_leak_of_an_incomplete_graph_as_outside_the_model() -> None:
     """The lie outside the model reads a client's input among 30 clients, and the sweep reports it."""
     miniature = sum_of("secagg+", 30)
     *_, last = programs_of(run_trial(miniature, ()), Sweep(schedules=0))
@@ -271,7 +271,7 @@ def no_ledger(plant: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_no_two_draws_of_noise_leave_a_client(name: str) -> None:
+def test_no_client_sends_two_draws_of_noise_on_the_same_content(name: str) -> None:
     found = trials_with_noise(name)
     assert not [one for one in found if one.twice or one.failure]
     assert min(one.draws for one in found[:3]) >= 4
@@ -284,14 +284,14 @@ def test_no_two_draws_of_noise_leave_a_client(name: str) -> None:
         *((disk_is_forgotten, name) for name in ("private-cells", "xclp-direct")),
     ],
 )
-def test_the_same_question_answered_with_other_noise_is_found(
+def test_a_question_answered_twice_with_different_noise_is_found(
     plant: Plant, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     assert {"client/0", "client/1"} <= {party for one in trials_with_noise(name) for party in one.twice}
 
 
-def test_the_command_sweeps_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_sweeps_protocols_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["chaos", "fedct-private", "--server", "--quick", "--json", str(tmp_path / "found.json")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0 and "no two for one question" in " ".join(done.output.split()), done.output

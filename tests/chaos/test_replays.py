@@ -355,7 +355,7 @@ QUICK = [*BUGS][::3]
 """The promises tested by default; the long tests cover all of them."""
 
 
-def test_there_is_a_bug_for_every_promise(scenarios: dict[str, Scenario]) -> None:
+def test_every_promise_has_a_planted_bug(scenarios: dict[str, Scenario]) -> None:
     promised: set[str] = set()
     for scenario in scenarios.values():
         use_plugins(scenario)
@@ -366,7 +366,7 @@ def test_there_is_a_bug_for_every_promise(scenarios: dict[str, Scenario]) -> Non
 @pytest.mark.parametrize(
     "promise", [pytest.param(promise, marks=[] if promise in QUICK else [pytest.mark.long]) for promise in BUGS]
 )
-def test_a_broken_promise_is_broken_again_by_its_line(
+def test_the_replay_line_of_a_failure_breaks_the_same_promise(
     scenarios: dict[str, Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, promise: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -47,12 +47,12 @@ def struck(name: str, *faults: Fault) -> Verdict:
 
 
 @pytest.mark.parametrize("what", SCHEDULES)
-def test_no_promise_is_broken_by_a_server_that_returns(what: str) -> None:
+def test_a_server_that_returns_breaks_no_promise(what: str) -> None:
     found = struck(*SCHEDULES[what])
     assert not found.broken and found.faults_fired == 1
 
 
-def test_who_crashes_as_it_enrols_and_meets_a_server_that_returns_breaks_nothing() -> None:
+def test_a_client_crash_at_enrolment_and_a_returning_server_break_no_promise() -> None:
     gone = Fault(party="client/3", before="train.enroll")
     found = struck("dp-pate", crash(message="CotrainingRound"), gone)
     assert not found.broken and found.faults_fired == 2

@@ -81,7 +81,7 @@ def broken(scenario: Scenario, *faults: Fault) -> set[str]:
     indirect=True,
 )
 @pytest.mark.parametrize("way", WAYS_BACK)
-def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: str) -> None:
+def test_a_client_that_missed_enrolment_takes_part_after_its_return(rounds: Scenario, way: str) -> None:
     trial = observed(structs.replace(rounds, fault=(WAYS_BACK[way],)))
     assert trial.fired
     assert trial.outcome == "completed"
@@ -90,7 +90,7 @@ def test_who_missed_enrolment_takes_part_when_it_is_back(rounds: Scenario, way: 
 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure", "cotraining"], indirect=True)
-def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> None:
+def test_clients_that_all_missed_enrolment_take_part_after_their_return(rounds: Scenario) -> None:
     """Rounds do not pass while no client is enrolled."""
     trial = observed(structs.replace(rounds, fault=(Fault(party="client/*", time="0s", back_after="15s"),)))
     assert trial.outcome == "completed"
@@ -99,7 +99,7 @@ def test_who_is_back_after_all_missed_enrolment_takes_part(rounds: Scenario) -> 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
 @pytest.mark.parametrize("way", ["late answer", "crash"])
-def test_an_answer_to_the_enrolment_that_is_dropped_as_late_is_found(
+def test_dropping_late_answers_to_the_enrolment_breaks_a_promise(
     rounds: Scenario, way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Enrolled, "lasting", False)
@@ -108,7 +108,7 @@ def test_an_answer_to_the_enrolment_that_is_dropped_as_late_is_found(
 
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
-def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
+def test_a_server_that_never_calls_lost_clients_again_breaks_a_promise(
     rounds: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody_again(monkeypatch)
@@ -124,7 +124,7 @@ def test_a_server_that_calls_nobody_again_whom_it_lost_is_found(
     ],
     ids=lambda fault: fault.kind,
 )
-def test_who_is_well_again_is_excused_no_longer(
+def test_a_recovered_client_that_is_never_counted_breaks_a_promise(
     rounds: Scenario, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server is found that never again counts a client after a fault in the first round."""
@@ -141,7 +141,9 @@ def test_who_is_well_again_is_excused_no_longer(
 
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
-def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changing_the_agreed_labels_in_a_lost_round_breaks_a_promise(
+    rounds: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def planted(self: CotrainingServer, number: int, began: float, members: tuple[str, ...], why: str) -> Record:
         self.agreed = self.agreed[::-1]
         return Record(number, began, members, why)
@@ -155,7 +157,7 @@ def test_what_is_agreed_on_in_a_round_that_was_lost_is_found(rounds: Scenario, m
 
 @pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)
 @pytest.mark.parametrize("kind", ["corrupt", "lose"])
-def test_who_is_not_told_that_a_sum_is_there_is_in_the_next_round(rounds: Scenario, kind: str) -> None:
+def test_a_client_that_misses_the_end_of_a_sum_joins_the_next_round(rounds: Scenario, kind: str) -> None:
     """The client is called to the next round before its wait ends, and joins it at once."""
     trial = observed(structs.replace(rounds, fault=(Fault(kind=kind, message="SumDone"),)))
     assert [len(record.averaged) for record in trial.records] == [5] * 6
@@ -164,7 +166,7 @@ def test_who_is_not_told_that_a_sum_is_there_is_in_the_next_round(rounds: Scenar
 
 
 @pytest.mark.parametrize("rounds", ["secure"], indirect=True)
-def test_a_call_that_comes_after_the_dismissal_from_its_round_is_not_taken(rounds: Scenario) -> None:
+def test_a_client_ignores_a_call_to_a_round_from_which_it_was_dismissed(rounds: Scenario) -> None:
     """Otherwise the client would begin a past round while the next one begins."""
     datagrams = structs.replace(rounds, network=structs.replace(rounds.network, transport="datagram"))
     late = Fault(kind="delay", message="TrainingRound", peer="client/3", occurrence=5, by="10.3s")
@@ -175,7 +177,7 @@ def test_a_call_that_comes_after_the_dismissal_from_its_round_is_not_taken(round
 
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
-def test_one_that_stood_still_for_rounds_goes_on_with_the_latest_call(rounds: Scenario) -> None:
+def test_a_client_paused_for_rounds_continues_with_the_latest_call(rounds: Scenario) -> None:
     pause = Fault(kind="pause", party="client/3", after="cotrain.predict", lasts="35s")
     trial = observed(structs.replace(rounds, fault=(pause,)))
     answered = [record.number for record in trial.records if "client/3" in record.answered]
@@ -200,7 +202,7 @@ STRUCK = ("Enroll", "Enrolled", "TrainingRound", "Survivors", "SumDone")
         for occurrence in (1, 3, 8)
     ],
 )
-def test_no_promise_is_broken_by_a_message_of_a_round(
+def test_faults_of_any_message_of_a_round_break_no_promise(
     rounds: Scenario, kind: str, message: str, occurrence: int
 ) -> None:
     if rounds.training.averaging == "plain" and message in ("Survivors", "SumDone"):

@@ -70,20 +70,24 @@ def assert_held(findings: Findings) -> None:
         ("fedbuff", "plain", 4, 12),
     ],
 )
-def test_random_mixtures(training: Scenario, name: str, averaged: str, seed: int, schedules: int) -> None:
+def test_random_mixtures_of_faults_break_no_promise_of_training(
+    training: Scenario, name: str, averaged: str, seed: int, schedules: int
+) -> None:
     scenario = having(training, name, averaging=averaged)
     assert_held(campaign(scenario, Plan(schedules=schedules, singles=False, seed=seed)))
 
 
 @pytest.mark.parametrize("averaged", ["plain", pytest.param("secure", marks=pytest.mark.long)])
-def test_a_crash_at_every_step(training: Scenario, averaged: str) -> None:
+def test_a_crash_at_any_step_of_training_breaks_no_promise(training: Scenario, averaged: str) -> None:
     scenario = having(training, "fedavg", averaging=averaged, rounds=1)
     findings = campaign(scenario, Plan(schedules=0, quick=averaged == "plain"))
     assert_held(findings)
     assert len(findings.verdicts) > 8
 
 
-def test_an_average_that_counts_a_model_twice_is_found(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_average_that_counts_a_model_twice_breaks_a_promise(
+    training: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     means = averaging._means
 
     def planted(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> object:
@@ -95,7 +99,7 @@ def test_an_average_that_counts_a_model_twice_is_found(training: Scenario, monke
     assert broken.how.startswith("the model of round 1 is not the average of client/0, client/1")
 
 
-def test_a_client_that_is_left_out_though_well_is_found(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_out_a_client_that_is_well_breaks_promises(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(averaging, "understood", lambda me, answers, checked: {
         name: checked(name, answer) for name, answer in answers.items() if name != "client/2"
     })  # fmt: skip

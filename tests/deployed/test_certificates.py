@@ -88,7 +88,9 @@ def test_a_party_is_connected_by_the_name_in_its_certificate(folder: Path) -> No
     with_hub(folder, main)
 
 
-def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path, other_federation: Path) -> None:
+def test_a_certificate_of_another_authority_is_refused_by_client_and_server(
+    folder: Path, other_federation: Path
+) -> None:
     async def main(served: Served) -> None:
         mixed = Identity(
             "client/0", other_federation / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem"
@@ -104,14 +106,14 @@ def test_a_certificate_of_another_authority_is_refused_by_both_ends(folder: Path
     assert any("it broke off the TLS handshake; a client does so whose authority.pem" in line for line in said)
 
 
-def test_who_has_no_part_in_the_scenario_is_named(folder: Path) -> None:
+def test_a_party_without_a_part_in_the_scenario_is_refused_by_name(folder: Path) -> None:
     async def main(served: Served) -> None:
         assert "client/7 has no part" in await refused(served, Identity.in_folder(folder, "client/7"))
 
     assert any("client/7 has no part in this scenario" in line for line in with_hub(folder, main).said)
 
 
-def test_another_scenario_is_named(folder: Path) -> None:
+def test_a_client_of_another_scenario_is_refused(folder: Path) -> None:
     async def main(served: Served) -> None:
         found = await refused(served, Identity.in_folder(folder, "client/0"), b"another")
         assert "client/0 runs another scenario" in found
@@ -119,7 +121,7 @@ def test_another_scenario_is_named(folder: Path) -> None:
     assert any("client/0 runs another scenario" in line for line in with_hub(folder, main).said)
 
 
-def test_no_client_can_answer_in_the_servers_place(folder: Path) -> None:
+def test_a_clients_certificate_is_refused_as_the_servers(folder: Path) -> None:
     path = folder
     stolen = Identity("server", path / "client-0.pem", path / "client-0.key", path / "authority.pem")
     with pytest.raises(CertificateError, match="the certificate of client/0, not of server"):
@@ -175,7 +177,7 @@ def test_a_certificate_for_another_purpose_is_refused(
         context(Identity(name, path, identity.key, identity.authority), is_server=name == "server")
 
 
-def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_names_the_client_with_an_expired_certificate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = Identity.in_folder(folder, "client/0")
     tls = context(identity, is_server=False)  # made while the certificate was valid
 
@@ -194,7 +196,7 @@ def test_the_server_names_who_shows_an_expired_certificate(folder: Path, monkeyp
     assert any("the certificate of client/0 expired on" in line for line in with_hub(folder, main).said)
 
 
-def test_keys_are_for_their_owners_eyes_and_are_not_replaced(folder: Path) -> None:
+def test_key_files_are_private_to_their_owner_and_not_replaced(folder: Path) -> None:
     key = folder / "client-0.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     before = key.read_bytes()
@@ -202,7 +204,7 @@ def test_keys_are_for_their_owners_eyes_and_are_not_replaced(folder: Path) -> No
     assert key.read_bytes() == before
 
 
-def test_a_file_that_is_missing_or_another_s_is_named(folder: Path, other_federation: Path) -> None:
+def test_a_missing_or_mismatched_certificate_file_is_named(folder: Path, other_federation: Path) -> None:
     with pytest.raises(CertificateError, match=r"client-9\.pem: there is no such file"):
         context(Identity.in_folder(folder, "client/9"), is_server=False)
     mixed = Identity("client/0", folder / "client-0.pem", other_federation / "client-0.key", folder / "authority.pem")

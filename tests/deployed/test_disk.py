@@ -26,9 +26,7 @@ def party() -> Client:
     return Client(World(1, cost=Free()), "client/0", NOTHING)
 
 
-def test_keys_for_many_rounds_are_there_after_a_restart_and_gone_once_they_are_removed(
-    party: Client, tmp_path: Path
-) -> None:
+def test_stored_keys_survive_a_restart_until_their_removal(party: Client, tmp_path: Path) -> None:
     party.device.disk = DiskFile(tmp_path / "disk")
     RING.store(party)
     party.disk["entered"] = {"sum.mask": (2, 1)}
@@ -40,7 +38,7 @@ def test_keys_for_many_rounds_are_there_after_a_restart_and_gone_once_they_are_r
     assert KeyRing.of(party) is None and party.disk == {"entered": {"sum.mask": (2, 1)}}
 
 
-def test_the_end_of_a_party_has_no_keys(party: Client) -> None:
+def test_the_recorded_ending_of_a_party_has_no_keys(party: Client) -> None:
     RING.store(party)
     party.disk["learner"] = b"learnt"
     written = msgspec.msgpack.encode(ending_of(party, []))

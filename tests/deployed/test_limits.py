@@ -88,7 +88,7 @@ async def annoy(served: Served, folder: Path, count: int, each: int) -> None:
             pass
 
 
-def test_noise_on_the_open_port_does_not_keep_the_server_from_serving(folder: Path) -> None:
+def test_random_bytes_on_the_port_do_not_stop_the_server(folder: Path) -> None:
     async def main(served: Served) -> None:
         await flood(served, 200)
         await serves(served, folder)
@@ -99,7 +99,7 @@ def test_noise_on_the_open_port_does_not_keep_the_server_from_serving(folder: Pa
 
 
 @pytest.mark.long
-def test_a_hundred_thousand_malformed_frames(folder: Path) -> None:
+def test_the_server_survives_a_hundred_thousand_malformed_frames(folder: Path) -> None:
     async def main(served: Served) -> None:
         await flood(served, 200)
         await annoy(served, folder, 9_800, 4_900)
@@ -118,7 +118,7 @@ def _memory() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_malformed_records_of_a_client_are_dropped_until_there_are_too_many(folder: Path) -> None:
+def test_malformed_records_are_dropped_and_too_many_lose_the_client(folder: Path) -> None:
     async def main(served: Served) -> None:
         made = await connected(served, folder)
         assert made.connection is not None
@@ -166,7 +166,7 @@ def test_a_record_is_short_until_the_party_is_accepted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["waiting", "waiting_each"])
-def test_no_more_connections_wait_to_be_known_than_allowed(folder: Path, limit: str) -> None:
+def test_unidentified_connections_are_limited_in_number(folder: Path, limit: str) -> None:
     async def main(served: Served) -> None:
         silent = [await asyncio.open_connection(HOST, served.port) for _ in range(5)]
         for _ in range(3):
@@ -179,7 +179,7 @@ def test_no_more_connections_wait_to_be_known_than_allowed(folder: Path, limit: 
     with_hub(folder, main, **{limit: 5})
 
 
-def test_who_says_nothing_is_not_waited_for(folder: Path) -> None:
+def test_a_silent_connection_is_closed_after_the_handshake_limit(folder: Path) -> None:
     async def main(served: Served) -> None:
         reader, writer = await asyncio.open_connection(HOST, served.port)
         assert await reader.read(1) == b""
@@ -188,7 +188,7 @@ def test_who_says_nothing_is_not_waited_for(folder: Path) -> None:
     assert any("did not say who it is in time" in line for line in with_hub(folder, main, handshake=0.1).said)
 
 
-def test_who_sends_byte_by_byte_is_not_waited_for(folder: Path) -> None:
+def test_a_connection_that_sends_byte_by_byte_is_closed_after_the_handshake_limit(folder: Path) -> None:
     async def main(served: Served) -> None:
         reader, writer = await asyncio.open_connection(HOST, served.port)
         closed, sent = asyncio.ensure_future(reader.read(1)), 0
@@ -205,7 +205,7 @@ def test_who_sends_byte_by_byte_is_not_waited_for(folder: Path) -> None:
     assert any("did not say who it is in time" in line for line in with_hub(folder, main, handshake=0.3).said)
 
 
-def test_an_address_opens_only_so_many_connections(folder: Path) -> None:
+def test_the_rate_of_connections_from_an_address_is_limited(folder: Path) -> None:
     async def main(served: Served) -> None:
         await flood(served, 100)
         assert served.hub.refused["too many connections"] >= 85
@@ -213,7 +213,7 @@ def test_an_address_opens_only_so_many_connections(folder: Path) -> None:
     with_hub(folder, main, rate=1e-3, burst=10)
 
 
-def test_a_client_that_falls_silent_is_lost(folder: Path) -> None:
+def test_a_client_that_stops_sending_is_lost(folder: Path) -> None:
     async def main(served: Served) -> None:
         made = await connected(served, folder)
         assert made.connection is not None and made.connection._pinging is not None
@@ -226,7 +226,7 @@ def test_a_client_that_falls_silent_is_lost(folder: Path) -> None:
     assert "client/0 is lost: nothing was received for 0.2 s" in with_hub(folder, main, idle=0.2).said
 
 
-def test_a_newer_connection_of_a_client_takes_the_place_of_the_older(folder: Path) -> None:
+def test_a_newer_connection_of_a_client_replaces_the_older(folder: Path) -> None:
     async def main(served: Served) -> None:
         served.hub.begun = True
         first = await connected(served, folder)
@@ -242,7 +242,7 @@ def test_a_newer_connection_of_a_client_takes_the_place_of_the_older(folder: Pat
 
 
 @given(st.binary(max_size=200))
-def test_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
+def test_any_bytes_decode_to_a_record_or_a_record_error(data: bytes) -> None:
     with contextlib.suppress(RecordError):
         assert isinstance(decode(data), Record)
 
@@ -250,12 +250,12 @@ def test_bytes_are_a_record_or_a_record_error(data: bytes) -> None:
 @pytest.mark.parametrize(
     "record", [Hello(b"x", 1, 2), Ready(), Begin(1.5), Carry("a.step", 3, 1, 0, b"frame"), Ping(2.0)]
 )
-def test_a_record_is_read_as_it_was_written(record: Record) -> None:
+def test_a_record_is_read_back_unchanged(record: Record) -> None:
     assert decode(encode(record)[4:]) == record
 
 
 @pytest.mark.parametrize("content", [[0, b"x", -1, 0], [4, "s" * 101, 1, 0, 0, b""], [4, "s", 1, -1, 0, b""], [99], []])
-def test_values_out_of_bounds_are_no_record(content: list[object]) -> None:
+def test_records_with_values_out_of_bounds_are_refused(content: list[object]) -> None:
     with pytest.raises(RecordError):
         decode(msgspec.msgpack.encode(content))
 
@@ -270,7 +270,7 @@ async def taking_turns(served: Served, folder: Path) -> None:
             pass
 
 
-def test_two_processes_under_one_name_do_not_throw_each_other_out_without_end(folder: Path) -> None:
+def test_two_processes_under_one_name_replace_each_other_only_a_few_times(folder: Path) -> None:
     async def main(served: Served) -> None:
         served.hub.begun = True
         both = [asyncio.ensure_future(taking_turns(served, folder)) for _ in range(2)]
@@ -286,7 +286,7 @@ def test_two_processes_under_one_name_do_not_throw_each_other_out_without_end(fo
     assert "do two processes run as client/0?" in line
 
 
-def test_who_was_refused_for_a_while_is_accepted_once_the_other_is_gone(folder: Path) -> None:
+def test_a_refused_client_is_accepted_once_the_other_connection_is_gone(folder: Path) -> None:
     async def main(served: Served) -> None:
         served.hub.begun = True
         first = await connected(served, folder)
@@ -300,7 +300,7 @@ def test_who_was_refused_for_a_while_is_accepted_once_the_other_is_gone(folder: 
     with_hub(folder, main, replaced=0)
 
 
-def test_a_client_that_is_refused_to_the_end_of_its_patience_says_why(folder: Path) -> None:
+def test_a_client_refused_past_its_patience_reports_the_reason(folder: Path) -> None:
     async def main(served: Served) -> None:
         first = await connected(served, folder)
         with pytest.raises(RefusedError, match="do two processes run as client/0"):
@@ -310,7 +310,7 @@ def test_a_client_that_is_refused_to_the_end_of_its_patience_says_why(folder: Pa
     with_hub(folder, main, replaced=0)
 
 
-def test_connections_that_are_silent_when_the_server_ends_leave_no_traceback(
+def test_silent_connections_at_the_end_of_the_server_leave_no_traceback(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened: list[asyncio.StreamWriter] = []
@@ -328,12 +328,12 @@ def test_connections_that_are_silent_when_the_server_ends_leave_no_traceback(
     assert not caplog.records
 
 
-def test_connections_that_end_leave_nothing_that_waits_for_garbage_collection(folder: Path) -> None:
+def test_ended_connections_leave_no_garbage(folder: Path) -> None:
     assert left_by(folder, 20) < 5
 
 
 @pytest.mark.long
-def test_two_thousand_connections_that_end_in_a_malformed_record_take_no_memory(folder: Path) -> None:
+def test_two_thousand_malformed_connections_use_no_lasting_memory(folder: Path) -> None:
     assert left_by(folder, 500) < 5
 
 
@@ -376,7 +376,7 @@ def left_by(folder: Path, count: int) -> int:
     return left - before
 
 
-def test_the_rate_of_connections_is_by_a_clock_that_no_beginning_sets_back(folder: Path) -> None:
+def test_the_rate_of_connections_is_not_reset_by_the_begin_of_a_run(folder: Path) -> None:
     async def main(served: Served) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RealLoop)
@@ -388,7 +388,7 @@ def test_the_rate_of_connections_is_by_a_clock_that_no_beginning_sets_back(folde
     with_hub(folder, main)
 
 
-def test_a_log_counts_lines_that_differ_in_numbers_alone() -> None:
+def test_a_log_counts_lines_that_differ_only_in_numbers() -> None:
     said: list[str] = []
     log = Log(said.append)
     for number in range(1000):

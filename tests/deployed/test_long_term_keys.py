@@ -32,7 +32,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
     return made
 
 
-def test_clients_sign_by_the_keys_of_files(together: Together) -> None:
+def test_clients_sign_with_the_keys_of_their_files(together: Together) -> None:
     types = {row for (row,) in rows(together.path / "run", "SELECT DISTINCT type FROM events WHERE kind = 'send'")}
     assert {"Agreed", "Agreement"} <= types
     known = identities_in(together.certificates, together.scenario, ["client/1"], seeded=False)
@@ -50,7 +50,7 @@ def again(together: Together, path: Path) -> Together:
     return made
 
 
-def test_a_run_whose_id_the_server_repeats_is_refused(together: Together, tmp_path: Path) -> None:
+def test_a_run_with_a_repeated_id_is_refused(together: Together, tmp_path: Path) -> None:
     repeated = again(together, tmp_path)
     (tmp_path / "server").mkdir()
     run_id = base64.b64encode(together.runs["server"].world.run_id).decode()
@@ -74,7 +74,7 @@ def test_a_client_with_another_key_is_left_out_and_named(together: Together, tmp
     assert "the signature of client/1 on its set-up key does not verify" in loss.action
 
 
-def test_without_files_nobody_begins(together: Together, tmp_path: Path) -> None:
+def test_without_key_files_a_run_does_not_begin(together: Together, tmp_path: Path) -> None:
     bare = again(together, tmp_path)
     (bare.certificates / "identities" / "client-2.pub").unlink()
     with pytest.raises(CertificateError, match=r"client-2\.pub: there is no such file; `tacit certify` makes it"):
@@ -93,7 +93,7 @@ class FormerRun:
         self.path, self.name = path, "client/1"
 
 
-def test_a_new_process_demands_an_incarnation_that_no_earlier_one_has_been(tmp_path: Path) -> None:
+def test_a_new_process_demands_an_unused_incarnation(tmp_path: Path) -> None:
     client = object.__new__(joining._Joined)
     client.run = FormerRun(tmp_path)  # type: ignore[assignment]
     client.spoke = SimpleNamespace(incarnation=3)  # type: ignore[assignment]
@@ -103,7 +103,7 @@ def test_a_new_process_demands_an_incarnation_that_no_earlier_one_has_been(tmp_p
             client.welcome(Welcome(bytes(16), number, 1))
 
 
-def test_an_incarnation_is_stored_before_anything_is_made_of_it(tmp_path: Path) -> None:
+def test_an_incarnation_is_stored_before_its_first_use(tmp_path: Path) -> None:
     """A process that ends immediately still counts as this incarnation."""
 
     def make(*_: object) -> None:
@@ -127,7 +127,7 @@ def test_no_private_key_is_sent_to_a_cluster(command: list[str], tmp_path: Path)
     assert "would send private keys to other machines" in " ".join(done.output.split())
 
 
-def test_keys_of_a_simulation_follow_from_the_seed_only_where_all_does() -> None:
+def test_keys_of_a_simulation_follow_from_the_seed_only_with_seeded_entropy() -> None:
     drawn, again = (identities_of(load("xclp-digits", [*SIGNED, "entropy=os"])) for _ in range(2))
     seeded, same = (identities_of(load("xclp-digits", [*SIGNED, "entropy=seeded"])) for _ in range(2))
     assert drawn is not None and again is not None and seeded is not None and same is not None
@@ -135,7 +135,7 @@ def test_keys_of_a_simulation_follow_from_the_seed_only_where_all_does() -> None
     assert len({keys.public["client/1"] for keys in (drawn, again, seeded)}) == 3
 
 
-def test_all_parts_of_a_simulation_sign_by_the_same_keys() -> None:
+def test_all_parts_of_a_simulation_sign_with_the_same_keys() -> None:
     changes = [*SIGNED, "entropy=os", "protocol.name=fedavg+xclp", "training.averaging=secure", "model.name=linear"]
     pytest.importorskip("torch")
     simulation = Simulation(load("fedavg-xclp-digits", changes), engine="inline")

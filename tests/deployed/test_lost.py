@@ -39,7 +39,7 @@ def notes(result: Result) -> list[str]:
         (False, "the server is there, but has not begun the run in time"),
     ],
 )
-def test_a_client_that_hears_nothing_more_ends_by_a_deadline_of_its_own(
+def test_a_client_without_a_server_ends_by_its_own_deadline(
     begins: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Either the run begins and the server is gone before any round begins, or the run never begins."""
@@ -74,7 +74,7 @@ def test_a_client_that_hears_nothing_more_ends_by_a_deadline_of_its_own(
 
 
 @LONG
-def test_a_client_that_is_cut_off_is_lost_and_comes_back_as_another(tmp_path: Path) -> None:
+def test_a_client_that_is_cut_off_is_lost_and_returns_as_a_new_incarnation(tmp_path: Path) -> None:
     together = Together(load("fedct-digits", ROUNDS), tmp_path)
     cable = together.cables["client/1"] = Cable()
 
@@ -94,7 +94,7 @@ def test_a_client_that_is_cut_off_is_lost_and_comes_back_as_another(tmp_path: Pa
 
 
 @LONG
-def test_a_server_that_comes_back_finds_its_clients_as_they_were(tmp_path: Path) -> None:
+def test_a_returning_server_finds_the_same_incarnations_of_its_clients(tmp_path: Path) -> None:
     together = Together(load("fedct-digits", ROUNDS), tmp_path)
 
     async def main(together: Together) -> None:

@@ -47,7 +47,7 @@ class Seen:
         return [(event.kind, event.party, event.peer, event.hop) for event in self.events]
 
 
-def test_what_a_client_sends_another_is_relayed_once_and_counted_twice() -> None:
+def test_a_message_between_clients_is_relayed_once_and_counted_twice() -> None:
     whole = packet("client/0", "client/1")
     client = Seen("client/0", ("client/1",))
     client.network.send(whole)
@@ -66,14 +66,14 @@ def test_what_a_client_sends_another_is_relayed_once_and_counted_twice() -> None
 @pytest.mark.parametrize(
     ("sender", "incarnation"), [("client/1", 1), ("server", 1), ("client/0", 2), ("client/0", 0), ("nobody", 1)]
 )
-def test_a_client_poses_as_nobody_else(sender: str, incarnation: int) -> None:
+def test_a_client_cannot_send_as_another_party(sender: str, incarnation: int) -> None:
     server = Seen("server", ("client/1",))
     with pytest.raises(WireError, match="'client/0' sent a frame as"):
         server.network.arrived(carried(packet(sender, "client/1", incarnation)), "client/0", 1)
     assert not (server.sent or server.delivered or server.events)
 
 
-def test_a_frame_that_is_sent_again_is_refused() -> None:
+def test_a_repeated_frame_is_refused() -> None:
     server, whole, later = Seen("server", ("client/1",)), packet("client/0", "server"), packet("client/0", "server", 2)
     server.network.arrived(carried(whole, 7), "client/0", 1)
     for number in (7, 6, 0):
@@ -87,7 +87,7 @@ def test_a_frame_that_is_sent_again_is_refused() -> None:
     assert server.delivered == [whole, later]
 
 
-def test_a_frame_for_somebody_who_is_not_there_is_dropped() -> None:
+def test_a_frame_for_an_absent_party_is_dropped() -> None:
     server = Seen("server", ())
     server.network.arrived(carried(packet("client/0", "client/1")), "client/0", 1)
     assert server.kinds[-1] == ("drop", "client/0", "client/1", 2)
@@ -96,7 +96,7 @@ def test_a_frame_for_somebody_who_is_not_there_is_dropped() -> None:
         server.network.arrived(carried(packet("client/0", "client/9")), "client/0", 1)
 
 
-def test_a_client_takes_only_what_is_for_it() -> None:
+def test_a_client_refuses_frames_for_other_parties() -> None:
     client = Seen("client/0", ())
     with pytest.raises(WireError, match="a frame for 'client/1'"):
         client.network.arrived(carried(packet("server", "client/1")))
@@ -111,6 +111,6 @@ def test_a_client_takes_only_what_is_for_it() -> None:
         Carry("a.step", 1, 0, 0, packet("client/0", "server", 1 << 40).data),
     ],
 )
-def test_a_frame_that_does_not_fit_is_refused(record: Carry) -> None:
+def test_a_frame_with_an_invalid_head_is_refused(record: Carry) -> None:
     with pytest.raises(WireError):
         Seen("server", ()).network.arrived(record, "client/0", 1)

@@ -42,7 +42,7 @@ def scenario(path: Path) -> Scenario:
     return load("xclp-digits", changes)
 
 
-def test_an_outline_says_how_many_and_no_more(files: list[Path]) -> None:
+def test_an_outline_has_the_numbers_of_points_and_no_values(files: list[Path]) -> None:
     outline = load_file(files[0].parent / "outline.csv")
     assert not outline.points.any()
     for number, file in enumerate(files):
@@ -52,7 +52,7 @@ def test_an_outline_says_how_many_and_no_more(files: list[Path]) -> None:
         assert set(own.classes) <= set(outline.classes)
 
 
-def test_outlines_are_put_together(files: list[Path], tmp_path: Path) -> None:
+def test_outlines_of_several_clients_are_joined(files: list[Path], tmp_path: Path) -> None:
     each = []
     for file in files:
         write_outline(tmp_path / f"{file.stem}.csv", [(file, load_file(file))])
@@ -61,7 +61,7 @@ def test_outlines_are_put_together(files: list[Path], tmp_path: Path) -> None:
     assert (tmp_path / "all.csv").read_text() == (files[0].parent / "outline.csv").read_text()
 
 
-def test_a_run_on_own_files_finds_what_one_on_all_of_them_does(files: list[Path], tmp_path: Path) -> None:
+def test_a_deployed_run_on_own_files_equals_a_run_on_all_files(files: list[Path], tmp_path: Path) -> None:
     together = Together(scenario(files[0].parent / "outline.csv"), tmp_path)
     together.data = {f"client/{number}": file for number, file in enumerate(files)}
     real = together.run()
@@ -76,7 +76,7 @@ def found_in(folder: Path) -> list[tuple[str, ...]]:
         return [(row["party"], row["label"], row["confidence"]) for row in csv.DictReader(file)]
 
 
-def test_no_other_process_has_the_points(files: list[Path]) -> None:
+def test_points_of_a_client_are_in_no_other_process(files: list[Path]) -> None:
     deployed = scenario(files[0].parent / "outline.csv")
     parts, shards = own_data(deployed, "server")
     assert not len(parts.held.points)
@@ -87,7 +87,7 @@ def test_no_other_process_has_the_points(files: list[Path]) -> None:
     assert shards.points.tolist() == list(SIZES)
 
 
-def test_what_does_not_fit_is_named(files: list[Path], tmp_path: Path) -> None:
+def test_a_data_file_that_contradicts_its_outline_is_refused(files: list[Path], tmp_path: Path) -> None:
     deployed = scenario(files[0].parent / "outline.csv")
     with pytest.raises(DataError, match=r"0\.npz: 30 rows; the outline of client/1 has 40"):
         own_data(deployed, "client/1", files[0])

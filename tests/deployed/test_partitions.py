@@ -89,7 +89,7 @@ def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_pa
 
 
 @pytest.mark.parametrize("by", BY)
-def test_a_short_partition_is_mended_by_tcp_as_in_the_simulator(by: str, tmp_path: Path) -> None:
+def test_a_short_partition_loses_no_client_as_in_the_simulator(by: str, tmp_path: Path) -> None:
     real = parted(tmp_path / "real", by, "20s", heals_after=1.0)
     expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
     assert endings_of(real) == endings_of(expected)

@@ -56,7 +56,7 @@ def test_a_killed_client_that_is_started_again_returns_as_in_the_simulator(tmp_p
     assert [(loss.round, loss.party, loss.step) for loss in real.lost] == [(2, "client/1", "cotrain.learn")]
 
 
-def test_a_party_that_has_come_back_carries_out_the_faults_that_are_left(tmp_path: Path) -> None:
+def test_a_returned_party_is_struck_by_the_remaining_faults(tmp_path: Path) -> None:
     """An `occurrence` is counted over all incarnations, so faults may count steps of earlier ones.
 
     Rounds in which a party falls end by deadlines, which leave it time to return, deployed and simulated.
@@ -132,7 +132,7 @@ def test_a_killed_server_that_is_started_again_returns_as_in_the_simulator(
 
 
 @pytest.mark.parametrize("presence", ["connection", "heartbeat"])
-def test_a_server_that_knows_who_is_gone_does_not_wait_for_it(presence: str, tmp_path: Path) -> None:
+def test_a_server_with_presence_does_not_wait_for_a_lost_client(presence: str, tmp_path: Path) -> None:
     fault = 'fault=[{kind="crash", party="client/2", before="cotrain.learn"}]'
     keys = [f"protocol.presence={presence}", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2"]
     changes = [*FEDCT, *keys, "network.transport=tcp", "cotraining.rounds=4", fault, "expect={}"]

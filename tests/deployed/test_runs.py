@@ -31,7 +31,7 @@ def assert_alike(real: Result, simulated: Result) -> None:
     assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)
 
 
-def test_labels_and_bytes_are_those_of_the_simulator(tmp_path: Path) -> None:
+def test_labels_and_bytes_equal_those_of_the_simulator(tmp_path: Path) -> None:
     scenario = load("xclp-digits", XCLP)
     together = Together(scenario, tmp_path)
     real = together.run()
@@ -58,7 +58,7 @@ PRIO3 = [*FEDCT, "cotraining.votes=prio3", "protocol.identity=signed", "public.s
         ("fedct-digits", PRIO3),
     ],
 )
-def test_models_and_bytes_are_those_of_the_simulator(name: str, changes: list[str], tmp_path: Path) -> None:
+def test_models_and_bytes_equal_those_of_the_simulator(name: str, changes: list[str], tmp_path: Path) -> None:
     scenario = load(name, changes)
     real = Together(scenario, tmp_path).run()
     assert real.model_digest
@@ -91,13 +91,13 @@ def test_events_are_numbered_in_the_order_of_their_times(gathered: Path) -> None
     assert rows(gathered, "SELECT count(*) FROM waits WHERE ended IS NULL") == [(0,)]
 
 
-def test_secrets_are_the_operating_systems(gathered: Path, tmp_path: Path) -> None:
+def test_secrets_of_a_deployed_run_come_from_the_operating_system(gathered: Path, tmp_path: Path) -> None:
     again = Together(load("xclp-digits", XCLP), tmp_path, seeded=False).run()
     query = "SELECT digest FROM events WHERE type = 'Join' AND kind = 'send'"
     assert not {*rows(gathered, query)} & {*rows(again.folder, query)}
 
 
-def test_a_folder_that_is_no_process_s_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_a_process_record_is_refused_by_name(tmp_path: Path) -> None:
     from tacit.scenarios.deploying.gathered import parts_in
 
     with pytest.raises(FolderError, match=r"no record-1\.sqlite"):

@@ -22,14 +22,14 @@ def commands() -> list[tuple[str, str]]:
     return [(line.partition("$ ")[0], line.partition("$ ")[2]) for line in block.splitlines()]
 
 
-def test_there_are_ten_commands_on_three_machines() -> None:
+def test_the_page_has_ten_commands_on_three_machines() -> None:
     assert len(commands()) == 10
     assert {machine for machine, _ in commands()} == set(MACHINES)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(unavailable()), reason="needs network namespaces")
-def test_three_machines_in_ten_commands(tmp_path: Path) -> None:
+def test_the_ten_commands_carry_out_a_run_on_three_machines(tmp_path: Path) -> None:
     homes = {machine: tmp_path / machine for machine in MACHINES}
     for home in homes.values():
         home.mkdir()

@@ -13,9 +13,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 INPUTS = {
-    "test_bodies_decode_or_name_their_sender": (600, 60_000),
-    "test_frames_decode_or_say_why": (600, 25_000),
-    "test_contents_are_read_or_refused": (500, 12_000),
+    "test_random_bodies_decode_or_are_refused_with_their_sender": (600, 60_000),
+    "test_random_frames_decode_or_are_refused_with_a_reason": (600, 25_000),
+    "test_random_contents_are_decoded_or_refused": (500, 12_000),
     "test_mutated_files_are_read_or_refused": (100, 500),
     "test_wrong_values_name_file_and_key": (150, 800),
     "test_changes_are_read_or_refused": (80, 400),

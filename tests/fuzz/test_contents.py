@@ -212,7 +212,7 @@ SLOW = ("BaseRequest", "BaseSetup", "TransferRequest", "TransferSetup", "Transfe
 """The message types that take milliseconds each, and are tried less often."""
 
 
-def test_each_reads_what_was_due(decoders: dict[str, Decoder]) -> None:
+def test_every_decoder_reads_its_valid_contents(decoders: dict[str, Decoder]) -> None:
     for name, decoder in decoders.items():
         try:
             decoder.read(*decoder.valid)
@@ -220,7 +220,7 @@ def test_each_reads_what_was_due(decoders: dict[str, Decoder]) -> None:
             raise AssertionError(f"{name}: {error}") from error
 
 
-def test_contents_are_read_or_refused(inputs, decoders: dict[str, Decoder], mutate, memory, clear) -> None:
+def test_random_contents_are_decoded_or_refused(inputs, decoders: dict[str, Decoder], mutate, memory, clear) -> None:
     quick = [name for name in decoders if name not in SLOW]
     refused: dict[str, int] = dict.fromkeys(decoders, 0)
     for one in inputs:

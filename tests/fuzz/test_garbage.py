@@ -236,7 +236,7 @@ def names_of_types() -> list[str]:
     )
 
 
-def test_the_honest_runs_complete() -> None:
+def test_honest_runs_complete() -> None:
     for run in honest():
         assert [client.ending for client in run.clients] == ["completed"] * 4
         assert run.is_right()
@@ -261,7 +261,7 @@ def test_a_run_survives_more_impossible_contents(kind: str, little_memory: None)
 
 
 @pytest.mark.parametrize("kind", names_of_types())
-def test_a_run_survives_what_nobody_asked_for(kind: str, little_memory: None) -> None:
+def test_a_run_survives_unexpected_messages(kind: str, little_memory: None) -> None:
     """One client sends an extra message of `kind` with each message."""
     message_type = next(each for each in Message.__subclasses__() if each.__name__ == kind)
     unasked = message_type(*(SAMPLES.get(type(each.type)) for each in types.type_info(message_type).fields))

@@ -17,7 +17,7 @@ def test_the_long_tests_try_a_hundred_thousand_inputs(request: pytest.FixtureReq
     assert all(f"def {test}(" in source for test in table)
 
 
-def test_what_somebody_else_raised_is_not_clear(clear: Callable[[BaseException], None]) -> None:
+def test_an_exception_raised_by_another_package_is_no_clear_error(clear: Callable[[BaseException], None]) -> None:
     def foreign() -> None:
         int("x")
 

@@ -90,7 +90,7 @@ def framed(message: Message, body: bytes | None = None) -> Frame:
     return Frame(type(message).__name__, "client/3", "server", 1, 2, 3, False, encoded)
 
 
-def test_there_are_messages_and_each_comes_back(instances: dict[type[Message], list[Message]]) -> None:
+def test_every_message_type_is_decoded_unchanged(instances: dict[type[Message], list[Message]]) -> None:
     assert len(instances) > 25
     for kind, messages in instances.items():
         for message in messages:
@@ -115,7 +115,9 @@ def test_a_frame_cut_short_anywhere_is_refused(instances: dict[type[Message], li
                 decode_frame(data[:end])
 
 
-def test_bodies_decode_or_name_their_sender(inputs, instances, mutate_packed: Mutate, memory, clear) -> None:
+def test_random_bodies_decode_or_are_refused_with_their_sender(
+    inputs, instances, mutate_packed: Mutate, memory, clear
+) -> None:
     kinds = list(instances)
     refused = 0
     for one in inputs:
@@ -135,7 +137,9 @@ def test_bodies_decode_or_name_their_sender(inputs, instances, mutate_packed: Mu
     assert 0 < refused < inputs.count
 
 
-def test_frames_decode_or_say_why(inputs, instances, mutate_packed: Mutate, memory, clear) -> None:
+def test_random_frames_decode_or_are_refused_with_a_reason(
+    inputs, instances, mutate_packed: Mutate, memory, clear
+) -> None:
     kinds = list(instances)
     refused = 0
     for one in inputs:

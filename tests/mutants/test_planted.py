@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
-def test_a_bug_can_be_planted(bug: Bug) -> None:
+def test_every_planted_bug_can_be_applied(bug: Bug) -> None:
     text = (ROOT / bug.file).read_text()
     assert text.count(bug.before) == 1
     assert ast.dump(ast.parse(text.replace(bug.before, bug.after))) != ast.dump(ast.parse(text))
@@ -20,6 +20,6 @@ def test_a_bug_can_be_planted(bug: Bug) -> None:
     assert bug.tests and all((ROOT / name).is_file() for name in bug.tests)
 
 
-def test_there_are_twenty_in_four_rooms() -> None:
+def test_twenty_bugs_are_planted_in_four_packages() -> None:
     assert len({bug.name for bug in PLANTED}) == len(PLANTED) == 20
     assert {bug.file.partition("/")[0] for bug in PLANTED} == {"sim", "parties", "protocols", "scenarios"}

@@ -33,7 +33,7 @@ def refused(*arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     "text", ["ray:", "ray:host", "ray:host:0", "ray:host:x", "ray:host:6379/", "ray://h:1", "rays"]
 )
-def test_an_address_is_a_host_and_a_port(text: str) -> None:
+def test_an_address_of_a_cluster_is_a_host_and_a_port(text: str) -> None:
     engine = refused("run", "xclp-digits", *QUICK, "--engine", text)
     assert engine.endswith(
         "is not an engine; allowed: auto, inline, pool:N with N from 1 to 64, ray, ray:HOST:PORT, ray:auto"
@@ -44,11 +44,11 @@ def test_an_address_is_a_host_and_a_port(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "two"])
-def test_jobs_are_a_number_otherwise(text: str) -> None:
+def test_other_values_of_jobs_than_numbers_are_refused(text: str) -> None:
     assert refused("sweep", "xclp-digits", *QUICK, "--jobs", text).startswith(f"--jobs: {text!r} is not known; allowed")
 
 
-def test_jobs_in_python() -> None:
+def test_invalid_jobs_are_refused_in_python() -> None:
     with pytest.raises(TypeError, match=r'jobs is 1.5, .*allowed: a whole number from 1, "ray" or "ray:HOST:PORT"'):
         sweep("xclp-digits", jobs=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="jobs is 0"):
@@ -66,7 +66,7 @@ def test_without_ray_a_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_ray
-def test_a_run_without_its_head_leaves_its_folder(tmp_path: Path) -> None:
+def test_a_run_without_a_reachable_head_leaves_its_folder(tmp_path: Path) -> None:
     done = tacit("run", "xclp-digits", *QUICK, "--engine", NOBODY, "--out", tmp_path / "run")
     assert done.exit_code == 1 and "Traceback" not in done.output
     record = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -75,7 +75,7 @@ def test_a_run_without_its_head_leaves_its_folder(tmp_path: Path) -> None:
 
 
 @needs_ray
-def test_sweeps_and_chaos_without_their_head(tmp_path: Path) -> None:
+def test_sweeps_and_chaos_without_a_reachable_head_are_refused(tmp_path: Path) -> None:
     line = "no head of Ray answers at 127.0.0.1:1 (Connection refused)"
     swept = tacit("sweep", "xclp-digits", *QUICK, "--seeds", "2", "--jobs", NOBODY, "--out", tmp_path / "sweep")
     assert swept.exit_code == 2 and swept.stderr.splitlines()[-1] == f"error: {line}"
@@ -86,14 +86,14 @@ def test_sweeps_and_chaos_without_their_head(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "chaos" / "chaos.json").read_text())["runs"]) == 1, "the one without faults"
 
 
-def test_data_at_hand_are_those_of_every_scenario() -> None:
+def test_data_at_hand_are_used_by_every_scenario() -> None:
     parts = parts_of(load("xclp-digits", ["data.limit=80"]))
     with parts_at_hand(parts):
         assert parts_of(load("xclp-digits")) is parts
     assert len(parts_of(load("xclp-digits")).held.labels) > 80
 
 
-def test_a_folder_travels_whole(tmp_path: Path) -> None:
+def test_a_folder_is_packed_and_unpacked_unchanged(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     (here / "plugins").mkdir(parents=True)
     contents = {"result.json": b"{}", "run.sqlite": bytes(range(256)), "plugins/mine.py": b"x = 1\n", "a": b""}

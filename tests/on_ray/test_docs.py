@@ -24,7 +24,7 @@ def commands() -> list[str]:
     return [re.sub(r"\s*#.*", "", line) for block in BLOCK.findall(text) for line in block.splitlines()]
 
 
-def test_there_are_five_after_what_keeps_strangers_out() -> None:
+def test_the_page_has_five_commands_after_the_one_for_a_token() -> None:
     said = commands()
     assert said[0].startswith("export ") and len(said) == 6
     assert [line.split()[0] for line in said[1:]] == ["ray", "ray", "ray", "tacit", "ray"]
@@ -45,7 +45,7 @@ def port() -> Iterator[int]:
 
 
 @pytest.mark.long
-def test_they_make_a_cluster_of_two_nodes(tmp_path: Path, port: int) -> None:
+def test_the_commands_make_a_cluster_of_two_nodes(tmp_path: Path, port: int) -> None:
     services = pytest.importorskip("ray._private.services", reason="needs the extra ray")
     here = services.get_node_ip_address()
     scripts = tmp_path / "bin"

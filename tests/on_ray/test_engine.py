@@ -72,7 +72,9 @@ class Striking(Watch):
                 victim.kill()
 
 
-def test_the_trace_is_that_of_a_run_inline(nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+def test_the_trace_on_ray_equals_that_of_an_inline_run(
+    nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path
+) -> None:
     result = run(scenario, engine=f"ray:{nodes.address}", out=tmp_path / "run")
     assert (result.outcome, result.engine) == ("completed", f"ray:{nodes.address}")
     assert result.trace_hash == inline.trace_hash
@@ -80,21 +82,21 @@ def test_the_trace_is_that_of_a_run_inline(nodes: Nodes, scenario: Scenario, inl
     assert not alive
 
 
-def test_workers_are_killed_amid_a_run(nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+def test_a_run_survives_killed_workers(nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
     striking = Striking(nodes, 60)
     result = run(scenario, engine=f"ray:{nodes.address}", out=tmp_path / "run", watch=striking)
     assert (result.outcome, result.trace_hash) == ("completed", inline.trace_hash)
     assert len(set(striking.struck)) >= 2
 
 
-def test_a_node_is_killed_amid_a_run(own_nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
+def test_a_run_survives_a_killed_node(own_nodes: Nodes, scenario: Scenario, inline: Result, tmp_path: Path) -> None:
     striking = Striking(own_nodes, 40, node=True)
     result = run(scenario, engine=f"ray:{own_nodes.address}", out=tmp_path / "run", watch=striking)
     assert (result.outcome, result.trace_hash) == ("completed", inline.trace_hash)
     assert striking.struck
 
 
-def test_jobs_on_both_nodes(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_run_on_both_nodes_with_shared_arguments(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = []
     put = ray.put
     monkeypatch.setattr(ray, "put", lambda value: stored.append(value.nbytes) or put(value))
@@ -137,7 +139,7 @@ def test_jobs_of_a_frozen_node_are_moved(own_nodes: Nodes, soon_frozen: None) ->
         engine.close()
 
 
-def test_a_frozen_head_ends_the_jobs(own_nodes: Nodes, soon_frozen: None) -> None:
+def test_a_frozen_head_ends_the_jobs_with_an_error(own_nodes: Nodes, soon_frozen: None) -> None:
     engine = Ray(own_nodes.address)
     try:
         assert engine.submit(pow, (6, 2)).result() == 36
@@ -148,7 +150,7 @@ def test_a_frozen_head_ends_the_jobs(own_nodes: Nodes, soon_frozen: None) -> Non
         engine.close()
 
 
-def test_a_job_that_loses_each_worker_is_given_up(nodes: Nodes) -> None:
+def test_a_job_that_kills_each_worker_is_given_up(nodes: Nodes) -> None:
     engine = Ray(nodes.address)
     try:
         good = engine.submit(pow, (6, 2))
@@ -160,7 +162,9 @@ def test_a_job_that_loses_each_worker_is_given_up(nodes: Nodes) -> None:
         engine.close()
 
 
-def test_a_plugin_whose_file_no_node_has(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_works_without_its_file_on_the_nodes(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     hashes = []
     for engine, here in (("inline", True), (f"ray:{nodes.address}", False)):
@@ -195,18 +199,20 @@ def refused(tmp_path: Path, address: str) -> str:
     return str(record["reason"])
 
 
-def test_a_head_of_another_version(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_of_another_ray_version_is_refused(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray, "__version__", "2.0.0")
     reason = refused(tmp_path, nodes.address)
     assert reason.startswith(f"ClusterError: the Ray cluster at {nodes.address} cannot be used: Version mismatch: ")
 
 
-def test_a_cluster_without_workers(without_workers: Nodes, tmp_path: Path) -> None:
+def test_a_cluster_without_workers_is_reported(without_workers: Nodes, tmp_path: Path) -> None:
     reason = refused(tmp_path, without_workers.address)
     assert "has no worker: none of its 1 nodes gives a CPU; allowed: ray start without --num-cpus=0" in reason
 
 
-def test_a_cluster_whose_cpus_are_taken(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_free_cpus_is_reported(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Ray(nodes.address)
     try:
         while len({job.result() for job in [first.submit(_parent_later, (0.3,)) for _ in range(4)]}) < 2:

@@ -74,7 +74,7 @@ def files_of(folder: Path) -> dict[str, set[str]]:
     return {path.name: {file.name for file in path.rglob("*")} for path in folder.iterdir() if path.is_dir()}
 
 
-def test_a_sweep_is_the_same(nodes: Nodes, dots: Path) -> None:
+def test_a_sweep_on_ray_gives_the_same_results(nodes: Nodes, dots: Path) -> None:
     over = {"protocol.k": [2, 4]}
     here = tacit.sweep(dots, over, seeds=3, changes=['engine="inline"'], out="here")
     there = tacit.sweep(dots, over, seeds=3, jobs=f"ray:{nodes.address}", out="there")
@@ -87,7 +87,7 @@ def test_a_sweep_is_the_same(nodes: Nodes, dots: Path) -> None:
     assert [event.kind for event in tacit.events(last.folder)] == [e.kind for e in tacit.events(here[-1][1].folder)]
 
 
-def test_a_node_is_killed_amid_a_sweep(own_nodes: Nodes, tmp_path: Path) -> None:
+def test_a_sweep_survives_a_killed_node(own_nodes: Nodes, tmp_path: Path) -> None:
     scenario = tacit.load("xclp-digits", PAILLIER)
 
     def watch(done: int, of: int, result: tacit.Result) -> None:
@@ -100,7 +100,7 @@ def test_a_node_is_killed_amid_a_sweep(own_nodes: Nodes, tmp_path: Path) -> None
     assert runs_of(tmp_path / "there") == runs_of(tmp_path / "here")
 
 
-def test_a_node_is_frozen_amid_a_sweep(own_nodes: Nodes, soon_frozen: None, tmp_path: Path) -> None:
+def test_a_sweep_survives_a_frozen_node(own_nodes: Nodes, soon_frozen: None, tmp_path: Path) -> None:
     scenario = tacit.load("xclp-digits", PAILLIER)
 
     def watch(done: int, of: int, result: tacit.Result) -> None:
@@ -137,7 +137,9 @@ add_server_update("stuck", "as half, but never on a node of Ray", server=Stuck()
 """
 
 
-def test_a_run_that_no_interrupt_ends_is_fetched(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_run_that_ignores_interrupts_is_fetched(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ray_jobs, "_FAREWELL", 3.0)
     marker = tmp_path / "stuck"
@@ -172,7 +174,9 @@ def sleep(seconds: float, file: Path) -> None:
     time.sleep(seconds)
 
 
-def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_ignore_interrupts_are_named_and_killed(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray_jobs, "_FAREWELL", 3.0)
     files = [tmp_path / "short", tmp_path / "long"]
     arguments = [(0.0, files[0]), (1000.0, files[1])]
@@ -185,7 +189,7 @@ def test_calls_that_no_interrupt_ends_are_named(nodes: Nodes, tmp_path: Path, mo
     assert not psutil.pid_exists(int(files[1].read_text()))
 
 
-def test_chaos_finds_the_same(nodes: Nodes, dots: Path) -> None:
+def test_chaos_on_ray_has_the_same_findings(nodes: Nodes, dots: Path) -> None:
     def outcome_of(verdict: Verdict) -> tuple[object, ...]:
         return verdict.faults, verdict.outcome, verdict.trace_hash, verdict.broken
 
@@ -207,7 +211,7 @@ def writes_a_run(worker: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize("address", ["cluster", "here"])
-def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, address: str) -> None:
+def test_a_sweep_ended_by_ctrl_c_can_be_resumed(nodes: Nodes, tmp_path: Path, address: str) -> None:
     jobs = f"ray:{nodes.address}" if address == "cluster" else "ray"
     # The second run takes many times as long as the first, so it is under way when the first has ended.
     changes = ["--set", "data.limit=400", "--set", "protocol.insecure_keys=true"]
@@ -238,7 +242,7 @@ def test_ctrl_c_ends_a_sweep_that_is_resumed(nodes: Nodes, tmp_path: Path, addre
     assert len(runs_of(tmp_path / "broken")) == 2
 
 
-def test_a_sweep_without_workers_says_so_in_a_line(without_workers: Nodes, dots: Path) -> None:
+def test_a_sweep_without_workers_is_reported_in_one_line(without_workers: Nodes, dots: Path) -> None:
     command = [sys.executable, "-m", "tacit", "sweep", str(dots), "--out", "none"]
     done = subprocess.run(
         [*command, "--jobs", f"ray:{without_workers.address}"], env={**os.environ, "PYTHONPATH": str(ROOT)},

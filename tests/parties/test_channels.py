@@ -71,7 +71,7 @@ def test_a_channel_seals_opens_and_binds_the_context(stage: Stage) -> None:
         (Broken(), Rot13(), "not authentic"),
     ],
 )
-def test_what_is_not_sealed_as_agreed_is_dropped_and_traced(stage: Stage, mine: Any, theirs: Any, why: str) -> None:
+def test_a_message_not_sealed_as_agreed_is_dropped_and_traced(stage: Stage, mine: Any, theirs: Any, why: str) -> None:
     run = sealed_play(stage, mine, theirs)
     assert run.heard("a") == [None]
     (note,) = run.notes("drop")
@@ -79,7 +79,7 @@ def test_what_is_not_sealed_as_agreed_is_dropped_and_traced(stage: Stage, mine: 
     assert why in note
 
 
-def test_what_does_not_decode_is_dropped_with_sender_and_type(stage: Stage) -> None:
+def test_a_message_that_does_not_decode_is_dropped_with_sender_and_type(stage: Stage) -> None:
     class Scrambler(Rot13):
         def open(self, sealed: bytes, associated_data: bytes) -> bytes:
             return b"\x91\x05"

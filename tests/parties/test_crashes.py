@@ -56,7 +56,7 @@ def test_messages_and_jobs_are_filed_under_the_step_of_their_task(stage: Stage) 
     }  # fmt: skip
 
 
-def test_a_step_that_is_left_by_an_error_is_left(stage: Stage) -> None:
+def test_an_error_ends_the_step_in_which_an_exception_is_raised(stage: Stage) -> None:
     async def program(me: Any) -> None:
         with pytest.raises(NoAnswer), me.step("demo.failing"):
             await me.recv(me.Note, "b", 1.0)
@@ -86,7 +86,7 @@ def test_a_step_that_is_left_by_an_error_is_left(stage: Stage) -> None:
         (Crash("b", time=0.0), [], 0.0, "crash at 0 s"),
     ],
 )
-def test_a_crash_strikes_where_it_was_told_to(
+def test_a_crash_strikes_at_its_stated_trigger(
     stage: Stage, fault: Crash, heard: list[str], when: float, note: str
 ) -> None:
     run = stage({"a": lambda me: asyncio.sleep(10), "b": two_steps}, [fault]).run()
@@ -98,7 +98,7 @@ def test_a_crash_strikes_where_it_was_told_to(
     assert "down" in repr(run.actors["b"])
 
 
-def test_before_a_step_is_before_its_first_action_and_after_is_after_its_last(stage: Stage) -> None:
+def test_a_crash_before_or_after_a_step_includes_none_or_all_its_actions(stage: Stage) -> None:
     async def program(me: Any) -> None:
         with me.step("demo.send"):
             me.send("a", me.Note("one"))
@@ -116,7 +116,7 @@ def test_a_crash_that_comes_too_late_does_not_fire(stage: Stage) -> None:
     assert run.actors["b"].alive
 
 
-def test_a_crashed_party_does_not_answer_from_the_grave(stage: Stage) -> None:
+def test_a_crashed_party_sends_no_answer(stage: Stage) -> None:
     """A program that handles its cancellation still cannot send, wait, compute or enter a step."""
 
     async def undead(me: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_crashed_party_does_not_answer_from_the_grave(stage: Stage) -> None:
     assert not [event for event in run.events if event.kind in ("send", "compute", "enter")]
 
 
-def test_a_crash_in_the_turn_of_the_answer_is_not_swallowed(stage: Stage) -> None:
+def test_a_crash_in_the_turn_of_an_answer_takes_effect(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         async with asyncio.timeout(5):
             await me.recv(me.Note, "c", 5.0)
@@ -162,7 +162,7 @@ def test_a_crash_in_the_turn_of_the_answer_is_not_swallowed(stage: Stage) -> Non
     assert run.heard("b") == []
 
 
-def test_what_a_crash_leaves_in_together_ends_too(stage: Stage) -> None:
+def test_a_crash_ends_all_tasks_run_by_together(stage: Stage) -> None:
     async def work(me: Any) -> None:
         async def child(name: str) -> None:
             try:
@@ -179,7 +179,7 @@ def test_what_a_crash_leaves_in_together_ends_too(stage: Stage) -> None:
     assert run.actors["b"].failure is None
 
 
-def test_an_error_while_a_crashed_party_unwinds_is_no_error_of_the_run(stage: Stage) -> None:
+def test_an_error_in_the_clean_up_of_a_crashed_party_does_not_fail_the_run(stage: Stage) -> None:
     async def untidy(me: Any) -> None:
         try:
             await me.recv(me.Note, "a", 100.0)
@@ -216,7 +216,7 @@ def test_a_crash_gives_the_cores_and_the_uplink_back(stage: Stage) -> None:
     assert not machine.cores.queue
 
 
-def test_a_party_that_comes_back_is_a_new_incarnation_with_its_disk_alone(stage: Stage) -> None:
+def test_a_returning_party_is_a_new_incarnation_with_only_its_disk(stage: Stage) -> None:
     async def program(me: Any) -> None:
         me.heard.append((me.incarnation, me.round, dict(me.disk), dict(me.channels), me.step_name))
         me.disk["kept"] = me.incarnation
@@ -234,7 +234,7 @@ def test_a_party_that_comes_back_is_a_new_incarnation_with_its_disk_alone(stage:
     assert repr(run.actors["b"]) == "<b, incarnation 2, up>"
 
 
-def test_what_a_returned_party_does_before_its_first_step_is_filed_under_none(stage: Stage) -> None:
+def test_actions_of_a_returned_party_before_its_first_step_have_no_step(stage: Stage) -> None:
     async def program(me: Any) -> None:
         me.send("a", me.Note("hello"))
         with me.step("demo.work"):
@@ -270,7 +270,7 @@ def test_messages_to_and_from_an_earlier_incarnation_are_dropped_and_traced(stag
     assert run.actors["a"].incarnations == {"b": 2}
 
 
-def test_a_task_that_an_earlier_incarnation_left_behind_cannot_act_for_the_new_one(stage: Stage) -> None:
+def test_a_task_of_an_earlier_incarnation_cannot_act_for_the_new_incarnation(stage: Stage) -> None:
     left: list[asyncio.Task[None]] = []
 
     async def linger(me: Any) -> None:

@@ -58,7 +58,7 @@ def test_digits_are_pixels_over_16():
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_digits_are_those_of_scikit_learn_wherever_its_file_is(monkeypatch, found):
+def test_digits_equal_those_of_scikit_learn_even_without_its_file(monkeypatch, found):
     if not found:
         monkeypatch.setattr("tacit.parties.data.sets.Path.is_file", lambda path: False)
     pixels, labels = load_digits(return_X_y=True)
@@ -76,7 +76,7 @@ def test_breast_cancer_is_standardised():
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_a_limit_keeps_the_first_rows_as_they_are(name):
+def test_a_limit_keeps_the_first_rows_unchanged(name):
     whole, cut = load(name), load(name, limit=40)
     assert np.array_equal(cut.features, whole.features[:40])
     assert np.array_equal(cut.labels, whole.labels[:40])
@@ -93,7 +93,7 @@ def test_the_last_fifth_is_for_testing(name):
 
 
 @pytest.mark.parametrize("name", BUNDLED)
-def test_what_is_said_of_a_bundled_set_is_so(name):
+def test_a_bundled_data_set_has_its_stated_size_shape_and_classes(name):
     whole, about = load(name), DATASETS[name]
     assert len(whole.labels) == about.train + about.test
     assert whole.features.shape[1] == np.prod(about.shape)
@@ -102,7 +102,7 @@ def test_what_is_said_of_a_bundled_set_is_so(name):
 
 @pytest.mark.parametrize("name", CATALOGUE)
 @pytest.mark.parametrize("read", [load, load_split])
-def test_a_set_that_is_not_here_says_how_to_get_it(name, read, tmp_path, monkeypatch):
+def test_a_missing_data_set_is_named_with_the_command_that_fetches_the_data(name, read, tmp_path, monkeypatch):
     monkeypatch.setenv("TACIT_DATA", str(tmp_path))
     with pytest.raises(MissingDataError) as caught:
         read(name)
@@ -110,12 +110,12 @@ def test_a_set_that_is_not_here_says_how_to_get_it(name, read, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_data_set_has_one_line_about_it(name):
+def test_every_data_set_has_a_one_line_description(name):
     assert DATASETS[name].description
     assert "\n" not in DATASETS[name].description
 
 
-def test_unknown_names_and_limits_say_what_is_allowed():
+def test_unknown_names_and_limits_are_refused_with_the_allowed_values():
     with pytest.raises(
         DataError, match=r"no data set 'Fashion-MNIST'; known are digits, .*; did you mean fashion_mnist\?"
     ):
@@ -126,13 +126,13 @@ def test_unknown_names_and_limits_say_what_is_allowed():
         load("digits", limit=0)
 
 
-def test_a_data_set_does_not_show_its_rows():
+def test_the_representation_of_a_data_set_has_no_rows():
     shown = repr(load("digits", limit=5))
     assert "digits" in shown
     assert "array" not in shown
 
 
-def test_csv(tmp_path):
+def test_a_csv_file_gives_features_labels_classes_and_clients(tmp_path):
     data = load_file(write(tmp_path, CSV))
     assert data.name == "table"
     assert data.features.tolist() == [[1.5, 2.0], [-300.0, 0.0], [0.0, 7.0]]
@@ -143,7 +143,7 @@ def test_csv(tmp_path):
     assert data.client_names == ("a", "b")
 
 
-def test_csv_with_other_column_names_and_a_byte_order_mark(tmp_path):
+def test_a_csv_file_may_have_other_column_names_and_a_byte_order_mark(tmp_path):
     path = write(tmp_path, "\ufeffsite,x,y\n10,1,1\n9,2,0\n")
     data = load_file(path, label_column="y", client_column="site")
     assert data.features.tolist() == [[1.0], [2.0]]
@@ -182,7 +182,7 @@ def test_csv_errors_name_the_place(tmp_path, text, message):
     assert error_of(write(tmp_path, text)) == message
 
 
-def test_files_that_are_not_what_they_should_be(tmp_path):
+def test_files_of_a_wrong_format_are_refused(tmp_path):
     assert error_of(tmp_path / "absent.csv").startswith("cannot be read (No such file")
     assert error_of(tmp_path / "table.xls") == "a data file ends in .csv or .npz"
     latin = tmp_path / "latin.csv"
@@ -200,7 +200,7 @@ def test_files_that_are_not_what_they_should_be(tmp_path):
     assert objects.startswith("is damaged, or holds other things than plain arrays (Object arrays")
 
 
-def test_npz(tmp_path):
+def test_an_npz_file_gives_features_labels_classes_and_clients(tmp_path):
     path = archive(
         tmp_path,
         features=np.arange(6).reshape(3, 2),
@@ -287,7 +287,7 @@ def test_a_damaged_archive_is_an_error_about_the_file(tmp_path):
 
 
 @given(at=st.integers(0, 10**6), change=st.integers(1, 255), cut=st.booleans())
-def test_an_archive_with_any_damage_gives_its_rows_or_one_line(at, change, cut, tmp_path_factory):
+def test_a_damaged_archive_gives_its_rows_or_an_error_in_one_line(at, change, cut, tmp_path_factory):
     path = tmp_path_factory.mktemp("damaged") / "table.npz"
     np.savez_compressed(path, features=np.arange(6.0).reshape(3, 2), labels=np.array([0, 1, -1]))
     content = bytearray(path.read_bytes())
@@ -325,7 +325,7 @@ def test_another_seed_draws_other_points_and_the_same_seed_the_same():
 
 
 @pytest.mark.parametrize("test", [0, 569])
-def test_some_row_must_be_left_to_train_on(test):
+def test_a_test_part_of_all_rows_is_refused(test):
     with pytest.raises(DataError, match=rf"test\(={test}\) must be 1 to 568, as breast_cancer has 569 rows"):
         load_drawn("breast_cancer", test, 1)
 
@@ -346,7 +346,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_leaves_no_library_half_loaded() -> None:
+def test_an_interrupt_leaves_no_library_partly_imported() -> None:
     house = str(Path(__file__).parents[2])
     ended = subprocess.run(
         [sys.executable, "-c", _PRESSED_AS_IT_LOADS],

@@ -24,7 +24,7 @@ Stage = Any
 # Partitions
 
 
-def test_nothing_gets_through_a_partition_and_all_that_was_sent_does_when_it_heals(stage: Stage) -> None:
+def test_messages_stopped_by_a_partition_are_delivered_when_the_partition_heals(stage: Stage) -> None:
     fault = Partition("b", peer="a", time=1.5, lasts=2.0)
     run = stage({"a": stage.listens(), "b": stage.says(*"123456")}, [fault], retransmission_timeout=0.3).run()
     # Message 3 is sent at 2, and again 0.3, 0.9 and 2.1 s later; message 4 waits for it.
@@ -42,7 +42,7 @@ def test_datagrams_that_a_partition_cuts_off_are_lost(stage: Stage) -> None:
     assert run.texts("a") == ["1", "2", "5", "6"]
 
 
-def test_what_is_on_its_way_when_a_partition_begins_is_cut_off_too(stage: Stage) -> None:
+def test_a_partition_stops_messages_already_in_flight(stage: Stage) -> None:
     run = stage(
         {"a": stage.listens(9), "b": stage.says("1")}, [Partition("b", time=0.5)], latency="1s", transport="datagram"
     ).run()
@@ -51,7 +51,7 @@ def test_what_is_on_its_way_when_a_partition_begins_is_cut_off_too(stage: Stage)
 
 
 @pytest.mark.parametrize(("one_way", "to_a", "to_b"), [(False, 2, 2), (True, 2, 6)])
-def test_a_partition_one_way_and_both_ways(stage: Stage, one_way: bool, to_a: int, to_b: int) -> None:
+def test_a_partition_cuts_off_one_or_both_directions(stage: Stage, one_way: bool, to_a: int, to_b: int) -> None:
     fault = Partition("b", peer="a", time=1.5, one_way=one_way)
     run = stage({"a": stage.talks("b"), "b": stage.talks("a")}, [fault], transport="datagram").run()
     assert (len(run.heard("a")), len(run.heard("b"))) == (to_a, to_b)
@@ -72,7 +72,7 @@ def test_acknowledgements_that_a_partition_cuts_off_bring_second_copies_which_ar
 
 
 @pytest.mark.parametrize("transport", ["reliable", "datagram"])
-def test_two_clients_of_a_star_are_cut_off_from_each_other_alone(stage: Stage, transport: str) -> None:
+def test_a_partition_of_two_clients_of_a_star_keeps_their_links_to_the_server(stage: Stage, transport: str) -> None:
     programs = {
         "server": stage.talks("c/0", "c/1"), "c/0": stage.talks("c/1", "server"), "c/1": stage.talks("c/0", "server"),
     }  # fmt: skip
@@ -89,7 +89,7 @@ def test_two_clients_of_a_star_are_cut_off_from_each_other_alone(stage: Stage, t
     assert len(run.heard("server")) == 12
 
 
-def test_a_client_of_a_star_that_is_cut_off_hears_nobody(stage: Stage) -> None:
+def test_a_client_of_a_star_that_is_cut_off_receives_no_message(stage: Stage) -> None:
     programs = {
         "server": stage.talks("c/0", "c/1"),
         "c/0": stage.talks("c/1", "server"),
@@ -111,7 +111,7 @@ def test_each_party_of_a_pattern_is_cut_off_at_its_own_step(stage: Stage) -> Non
     assert run.texts("a") == ["1", "1"]
 
 
-def test_a_partition_that_never_heals_does_not_go_on_for_ever(stage: Stage) -> None:
+def test_retransmissions_into_a_permanent_partition_end(stage: Stage) -> None:
     """A message is sent again 15 times, at most 60 s apart. Then its connection is given up, with all later
     messages."""
     run = stage({"a": stage.listens(2000), "b": stage.says("1", "2")}, [Partition("b", time=0.0)]).run()
@@ -123,7 +123,7 @@ def test_a_partition_that_never_heals_does_not_go_on_for_ever(stage: Stage) -> N
     assert run.world.network.in_flight == 0
 
 
-def test_a_partition_that_is_too_long_loses_the_connection_and_not_what_comes_after_it(stage: Stage) -> None:
+def test_a_partition_that_breaks_a_connection_does_not_lose_later_messages(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         me.say("a", "1", "2")
         await asyncio.sleep(2500)
@@ -137,7 +137,7 @@ def test_a_partition_that_is_too_long_loses_the_connection_and_not_what_comes_af
 
 
 @pytest.mark.parametrize("transport", ["reliable", "datagram"])
-def test_what_is_held_back_is_released_in_order(stage: Stage, transport: str) -> None:
+def test_held_messages_are_released_in_order(stage: Stage, transport: str) -> None:
     fault = Hold("a", peer="b", time=0.5, lasts=3.0)
     run = stage({"a": stage.listens(20), "b": stage.says(*"123456")}, [fault], transport=transport).run()
     assert run.heard("a") == [("1", 0.01), ("2", 3.51), ("3", 3.51), ("4", 3.51), ("5", 4.01), ("6", 5.01)]
@@ -147,28 +147,28 @@ def test_what_is_held_back_is_released_in_order(stage: Stage, transport: str) ->
     assert len(run.noted("send")) == 6
 
 
-def test_a_hold_one_way(stage: Stage) -> None:
+def test_a_one_way_hold_delays_only_one_direction(stage: Stage) -> None:
     fault = Hold("b", peer="a", time=0.5, lasts=3.0, one_way=True)
     run = stage({"a": stage.talks("b"), "b": stage.talks("a")}, [fault]).run()
     assert [when for _, when in run.heard("a")] == [0.01, 3.51, 3.51, 3.51, 4.01, 5.01]
     assert [when for _, when in run.heard("b")] == [0.01, 1.01, 2.01, 3.01, 4.01, 5.01]
 
 
-def test_the_relay_holds_back_what_two_clients_say_to_each_other(stage: Stage) -> None:
+def test_a_hold_between_two_clients_of_a_star_delays_only_their_messages(stage: Stage) -> None:
     programs = {"server": stage.talks("c/0", "c/1"), "c/0": stage.talks("c/1"), "c/1": stage.talks("c/0", "server")}
     run = stage(programs, [Hold("c/0", peer="c/1", time=0.5, lasts=2.0)], topology="star").run()
     assert [when for text, when in run.heard("c/0") if text[:3] == "c/1"] == [0.02, 2.51, 2.51, 3.02, 4.02, 5.02]
     assert [when for text, when in run.heard("c/0") if text[:3] != "c/1"] == [0.01, 1.01, 2.01, 3.01, 4.01, 5.01]
 
 
-def test_barriers_that_overlap(stage: Stage) -> None:
+def test_overlapping_holds_and_partitions_delay_messages_until_the_last_ends(stage: Stage) -> None:
     faults = [Hold("a", time=0.5, lasts=3.0), Partition("a", time=1.5, lasts=3.0), Hold("b", time=3.0, lasts=4.0)]
     run = stage({"a": stage.listens(30), "b": stage.says(*"123456789")}, faults).run()
     assert run.texts("a") == list("123456789")
     assert [when for _, when in run.heard("a")][:3] == [0.01, 7.01, 7.01]
 
 
-def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: Stage) -> None:
+def test_a_partition_loses_messages_in_flight_also_during_a_hold(stage: Stage) -> None:
     faults = [Hold("b", time=0.2, lasts=9.0), Partition("b", time=0.5)]
     run = stage({"a": stage.listens(9), "b": stage.says("1")}, faults, latency="1s", transport="datagram").run()
     assert run.noted("lose") == [(1.0, "b", "cut off by a partition")]
@@ -179,7 +179,7 @@ def test_what_is_on_its_way_is_cut_off_also_where_others_are_held_back(stage: St
 
 @pytest.mark.parametrize("topology", ["mesh", "star"])
 @pytest.mark.parametrize("transport", ["reliable", "datagram"])
-def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str, transport: str) -> None:
+def test_a_fault_that_never_strikes_changes_no_hash(stage: Stage, topology: str, transport: str) -> None:
     programs = {
         "server": stage.talks("c/0", "c/1"), "c/0": stage.talks("c/1", "server"), "c/1": stage.talks("c/0", "server"),
     }  # fmt: skip
@@ -216,7 +216,9 @@ def test_a_fault_that_never_strikes_changes_nothing(stage: Stage, topology: str,
     ],
     ids=lambda faults: "+".join(f"{fault.kind} {fault.party}" for fault in faults),
 )
-def test_no_message_of_an_old_life_is_heard(stage: Stage, faults: list[Fault], topology: str, victim: str) -> None:
+def test_no_message_of_an_earlier_incarnation_is_received(
+    stage: Stage, faults: list[Fault], topology: str, victim: str
+) -> None:
     """A note of the first incarnation is in flight when one of the two parties crashes and returns."""
 
     async def speak(me: Any) -> None:

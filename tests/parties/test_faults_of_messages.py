@@ -24,7 +24,7 @@ Program = Any
 Stage = Any
 
 
-def test_a_lost_message_is_sent_again_and_those_behind_it_wait(stage: Stage) -> None:
+def test_a_lost_message_is_sent_again_and_later_messages_wait(stage: Stage) -> None:
     fault = Lose("b", message="StageNote", occurrence=2)
     run = stage({"a": stage.listens(20), "b": stage.says(*"1234", every=0.4)}, [fault]).run()
     assert run.heard("a") == [("1", 0.01), ("2", 1.41), ("3", 1.41), ("4", 1.41)]
@@ -33,7 +33,7 @@ def test_a_lost_message_is_sent_again_and_those_behind_it_wait(stage: Stage) -> 
     assert [(note, when) for when, _, note in run.noted("send") if note] == [("sent again: 1", 1.4)]
 
 
-def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dropped(stage: Stage) -> None:
+def test_messages_behind_a_lost_message_of_a_crashed_sender_are_dropped(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         if me.incarnation == 1:
             me.say("a", "1", "2", "3")
@@ -47,7 +47,7 @@ def test_what_is_behind_a_message_that_its_sender_can_no_longer_send_again_is_dr
     assert run.world.network.in_flight == 0
 
 
-def test_nothing_is_sent_again_to_one_who_is_down(stage: Stage) -> None:
+def test_no_message_is_sent_again_to_a_party_that_is_down(stage: Stage) -> None:
     faults = [Crash("b", time=0.0), Lose("a", occurrence=1)]
     run = stage({"a": stage.says("1", "2", to="b"), "b": stage.nothing}, faults).run()
     assert run.noted("send", "lose", "drop") == [
@@ -55,7 +55,7 @@ def test_nothing_is_sent_again_to_one_who_is_down(stage: Stage) -> None:
     ]  # fmt: skip
 
 
-def test_a_lost_datagram_is_lost(stage: Stage) -> None:
+def test_a_lost_datagram_is_not_sent_again(stage: Stage) -> None:
     run = stage(
         {"a": stage.listens(20), "b": stage.says(*"1234")}, [Lose("b", occurrence=2)], transport="datagram"
     ).run()
@@ -78,7 +78,7 @@ def test_a_second_copy_is_removed_and_counted(stage: Stage) -> None:
         assert run.world.ledger.messages == 4
 
 
-def test_what_a_delay_does_to_those_behind(stage: Stage) -> None:
+def test_a_delay_holds_later_messages_back_only_on_ordered_connections(stage: Stage) -> None:
     def heard(transport: str) -> list[Any]:
         faults = [Delay("b", occurrence=1, by=1.5)]
         return stage({"a": stage.listens(20), "b": stage.says(*"123")}, faults, transport=transport).run().heard("a")
@@ -87,7 +87,7 @@ def test_what_a_delay_does_to_those_behind(stage: Stage) -> None:
     assert heard("datagram") == [("2", 1.01), ("1", 1.51), ("3", 2.01)]
 
 
-def test_jitter_reorders_datagrams_alone(stage: Stage) -> None:
+def test_jitter_reorders_only_datagrams(stage: Stage) -> None:
     texts = [str(number) for number in range(50)]
 
     def heard(transport: str) -> list[str]:
@@ -101,14 +101,14 @@ def test_jitter_reorders_datagrams_alone(stage: Stage) -> None:
     assert sorted(heard("datagram")) == sorted(texts)
 
 
-def test_several_faults_of_one_message(stage: Stage) -> None:
+def test_several_faults_can_strike_one_message(stage: Stage) -> None:
     faults = [Duplicate("b"), Delay("b", by=2.0), Lose("b")]
     run = stage({"a": stage.listens(20), "b": stage.says("1")}, faults).run()
     assert run.heard("a") == [("1", 0.01)]  # the first copy is lost, the second is neither late nor lost
     assert [note for *_, note in run.noted("fault")] == ["duplicate StageNote", "delay StageNote", "lose StageNote"]
 
 
-def test_a_message_fault_says_who_was_struck(stage: Stage) -> None:
+def test_a_message_fault_is_recorded_with_its_parties_step_and_type(stage: Stage) -> None:
     fault = Lose("c/*", peer="a", message="StageNote", occurrence=2)
     run = stage({"a": stage.listens(20), "c/0": stage.says("1"), "c/1": stage.says("2")}, [fault]).run()
     (fired,) = run.world.faults.fired
@@ -202,7 +202,7 @@ message_faults = st.builds(
     transport=st.sampled_from(["reliable", "datagram"]),
     loss=st.sampled_from([0.0, 0.3]),
 )
-def test_whatever_befalls_messages_each_is_heard_once_or_not_at_all(
+def test_under_any_message_faults_each_message_is_received_at_most_once(
     stage: Stage, faults: list[MessageFault], seed: int, topology: str, transport: str, loss: float
 ) -> None:
     programs = {

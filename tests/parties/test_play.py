@@ -29,7 +29,7 @@ Program = Any
 # play
 
 
-def test_play_ends_with_the_coordinator_and_does_not_wait_for_the_idle(stage: Stage) -> None:
+def test_play_ends_with_the_coordinator_without_waiting_for_idle_parties(stage: Stage) -> None:
     async def rest(me: Any) -> None:
         me.rest(True)
         await me.recv(me.Note, "a", 1000.0)
@@ -38,7 +38,7 @@ def test_play_ends_with_the_coordinator_and_does_not_wait_for_the_idle(stage: St
     assert run.now == 3.0
 
 
-def test_play_goes_on_for_a_party_that_is_busy_again(stage: Stage) -> None:
+def test_play_continues_for_a_party_that_is_busy_again(stage: Stage) -> None:
     async def rest(me: Any) -> None:
         me.rest(True)
         await me.recv(me.Note, "a", 1000.0)
@@ -52,9 +52,7 @@ def test_play_goes_on_for_a_party_that_is_busy_again(stage: Stage) -> None:
     assert stage({"a": lead, "b": rest}).run().now == 5.01
 
 
-def test_what_goes_on_at_one_moment_without_an_end_names_party_and_step(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_livelock_is_reported_with_party_and_step(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "_MOST_TURNS", 5000)
 
     async def spin(me: Any) -> None:
@@ -71,7 +69,7 @@ def test_what_goes_on_at_one_moment_without_an_end_names_party_and_step(
     assert caught.value.parties == ["b in look.round"]
 
 
-def test_when_the_coordinator_is_lost_the_others_end_by_their_deadlines(stage: Stage) -> None:
+def test_when_the_coordinator_is_lost_other_parties_end_by_their_deadlines(stage: Stage) -> None:
     async def follow(me: Any) -> None:
         me.rest(True)
         try:
@@ -84,7 +82,7 @@ def test_when_the_coordinator_is_lost_the_others_end_by_their_deadlines(stage: S
     assert run.heard("b") == ["b waited 7 s for StageNote from a in vain"]
 
 
-def test_what_a_program_raises_ends_the_play_at_once(stage: Stage) -> None:
+def test_an_exception_of_a_program_ends_the_play_at_once(stage: Stage) -> None:
     async def fail(me: Any) -> None:
         await asyncio.sleep(2)
         raise LookupError(f"{me.name} has no data")
@@ -118,7 +116,7 @@ def test_parties_that_wait_for_each_other_for_ever_are_a_deadlock(stage: Stage) 
 
 
 @pytest.mark.usefixtures("clean_end")
-def test_ctrl_c_in_a_party_leaves_at_once_and_ends_clean(stage: Stage) -> None:
+def test_ctrl_c_in_a_party_ends_the_play_at_once_without_logged_errors(stage: Stage) -> None:
     async def work(me: Any) -> None:
         async def press() -> None:
             await asyncio.sleep(1)
@@ -201,7 +199,7 @@ def test_the_same_run_has_the_same_hashes(stage: Stage) -> None:
         {"text": "longer than hello"},
     ],
 )
-def test_any_other_condition_changes_both_hashes(stage: Stage, changes: dict[str, Any]) -> None:
+def test_every_condition_of_a_run_changes_both_hashes(stage: Stage, changes: dict[str, Any]) -> None:
     (trace, shape), (other_trace, other_shape) = workload(stage).run().hashes, workload(stage, **changes).run().hashes
     assert trace != other_trace
     assert shape != other_shape
@@ -216,7 +214,7 @@ def test_another_payload_of_the_same_size_changes_the_trace_hash_alone(stage: St
     assert shape == other_shape
 
 
-def test_the_hash_is_the_same_in_another_process_whatever_its_hash_seed_and_heap(stage: Stage) -> None:
+def test_the_hash_is_the_same_in_another_process_with_any_hash_seed_and_heap(stage: Stage) -> None:
     script = textwrap.dedent("""
         import importlib.util, sys
         kept = [bytearray(size) for size in range(0, int(sys.argv[1]) * 977, 977)]
@@ -278,7 +276,7 @@ NAMES = ("server", "client/0", "client/1", "client/2")
     rate=500.0,
     seed=0,
 )
-def test_whatever_happens_every_message_ends_somewhere(
+def test_every_message_is_delivered_lost_or_dropped_under_any_crashes(
     stage: Stage,
     letters: list[tuple[float, str, str]],
     crashes: list[tuple[float, str, float | None]],
@@ -330,7 +328,7 @@ def test_whatever_happens_every_message_ends_somewhere(
     assert once().hashes == run.hashes
 
 
-def test_free_computing_takes_no_time(stage: Stage) -> None:
+def test_free_computing_takes_no_virtual_time(stage: Stage) -> None:
     world = World(cost=Free())
 
     async def program(me: Any) -> None:

@@ -68,7 +68,7 @@ class Silent(Server):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_party_that_comes_back_holds_nothing_that_a_new_one_would_not(paused: bool) -> None:
+def test_a_returning_party_has_the_memory_of_a_new_party(paused: bool) -> None:
     world, other = World(seed=1), World(seed=1)
     party, fresh, server = hoarder(world), hoarder(other), Silent(world, ["client/0"])
     device, parties = party.device, Present([party])
@@ -99,7 +99,7 @@ def test_a_party_that_comes_back_holds_nothing_that_a_new_one_would_not(paused: 
         other.loop.finish()
 
 
-def test_nothing_holds_on_to_the_old_party() -> None:
+def test_the_object_of_a_crashed_party_is_freed() -> None:
     world = World(seed=1, faults=[Crash("client/0", time=1.0, back_after=1.0)])
     parties = Present([hoarder(world)])
     try:
@@ -112,7 +112,7 @@ def test_nothing_holds_on_to_the_old_party() -> None:
         world.loop.finish()
 
 
-def test_tasks_of_the_old_life_see_nothing_of_the_new_one() -> None:
+def test_tasks_of_an_earlier_incarnation_do_not_reach_the_new_incarnation() -> None:
     """They continue with their own objects; the new incarnation has nothing of theirs."""
     world = World(seed=1, faults=[Crash("client/0", time=1.0, back_after=1.0)])
     parties = Present([hoarder(world)])
@@ -125,7 +125,7 @@ def test_tasks_of_the_old_life_see_nothing_of_the_new_one() -> None:
         world.loop.finish()
 
 
-def test_what_a_server_lost_stays_for_those_who_look() -> None:
+def test_losses_recorded_by_a_server_survive_its_crash() -> None:
     world = World(seed=1)
     server = Silent(world, ["client/0"])
     hoarder(world)

@@ -31,7 +31,7 @@ def test_a_straggler_computes_and_sends_slowly(stage: Stage) -> None:
     assert arrival(Slow("b", time=2.5, factor=2.0, lasts=0.5)) == pytest.approx(alone + 0.25)
 
 
-def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stage) -> None:
+def test_a_straggler_receives_slowly_and_the_trace_has_the_end_of_its_slowness(stage: Stage) -> None:
     async def speak(me: Any) -> None:
         me.say("a", "x" * 1000)
 
@@ -44,7 +44,7 @@ def test_a_straggler_receives_slowly_and_the_trace_says_when_it_ends(stage: Stag
     assert slow.noted("fault") == [(0.0, "a", "slow at 0 s: 2.5 times as long"), (50.0, "a", "slow ends")]
 
 
-def test_a_straggler_that_is_struck_again_is_slow_for_longer_and_no_slower(stage: Stage) -> None:
+def test_a_straggler_struck_again_is_slow_for_longer_but_not_slower(stage: Stage) -> None:
     async def compute(me: Any) -> None:
         for number in range(4):
             begun = me.now
@@ -65,7 +65,7 @@ def test_a_straggler_that_is_struck_again_is_slow_for_longer_and_no_slower(stage
     assert seconds(lasts=4.0) == pytest.approx([3.0, 3.0, 3.0, 1 + 2 / 3], abs=1e-5)
 
 
-def test_a_straggler_is_one_after_it_comes_back(stage: Stage) -> None:
+def test_a_straggler_is_still_slow_after_its_return(stage: Stage) -> None:
     async def compute(me: Any) -> None:
         begun = me.now
         await me.work(1)
@@ -75,7 +75,7 @@ def test_a_straggler_is_one_after_it_comes_back(stage: Stage) -> None:
     assert stage({"a": lasts, "b": compute}, faults).run().heard("b") == [3.0]
 
 
-def test_a_pause_of_a_straggler(stage: Stage) -> None:
+def test_a_party_slowed_during_a_pause_continues_slowly(stage: Stage) -> None:
     async def compute(me: Any) -> None:
         await me.work(2)
         me.heard.append(me.now)

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="needs the extra train")
-def test_models_transforms_and_data_sets_can_be_used():
+def test_torchvision_models_transforms_and_data_sets_can_be_used():
     import torch
 
     vision = torchvision()
@@ -34,7 +34,7 @@ def test_models_transforms_and_data_sets_can_be_used():
 
 
 @pytest.mark.parametrize("missing", ["torch", "torchvision"])
-def test_without_them_one_line_says_what_to_install(missing):
+def test_without_torch_or_torchvision_one_line_names_the_command_to_install(missing):
     if missing == "torchvision" and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is missing first")
     done = subprocess.run([sys.executable, "-c", HIDE, missing], capture_output=True, text=True, check=True)

@@ -42,7 +42,7 @@ def test_a_wait_ends_at_its_deadline_with_no_answer(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("latency", "heard"), [("999ms", ["now"]), ("1001ms", [None])])
-def test_what_comes_before_the_deadline_is_in_time(stage: Stage, latency: str, heard: list[str | None]) -> None:
+def test_a_message_before_the_deadline_is_in_time(stage: Stage, latency: str, heard: list[str | None]) -> None:
     async def wait(me: Any) -> None:
         try:
             me.heard.append((await me.recv(me.Note, "b", 1.0)).text)
@@ -52,7 +52,7 @@ def test_what_comes_before_the_deadline_is_in_time(stage: Stage, latency: str, h
     assert stage({"a": wait, "b": stage.says("now")}, latency=latency).run().heard("a") == heard
 
 
-def test_what_comes_at_the_deadline_is_in_time_if_it_was_under_way_when_the_wait_began(stage: Stage) -> None:
+def test_a_message_at_the_deadline_is_in_time_if_sent_before_the_wait_began(stage: Stage) -> None:
     """At equal times, events happen in the order in which they were scheduled."""
 
     async def wait(me: Any) -> None:
@@ -110,7 +110,7 @@ def test_collect_ends_when_all_have_answered_in_the_order_asked(stage: Stage) ->
     assert (missing, now) == ((), 2.01)
 
 
-def test_collect_ends_at_the_deadline_and_says_who_is_missing(stage: Stage) -> None:
+def test_collect_ends_at_the_deadline_with_the_missing_parties(stage: Stage) -> None:
     run = stage(
         {"a": collects(deadline=1.5), "b": stage.says("B", after=2), "c": stage.says("C"), "d": stage.nothing}
     ).run()
@@ -125,14 +125,16 @@ def test_collect_ends_with_a_quorum(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("quorum", "now"), [(0, 0.0), (3, 2.01), (99, 2.01)])
-def test_the_quorums_ends(stage: Stage, quorum: int, now: float) -> None:
+def test_collect_with_a_quorum_of_none_ends_at_once_and_of_all_with_the_last_answer(
+    stage: Stage, quorum: int, now: float
+) -> None:
     run = stage(
         {"a": collects(quorum=quorum), "b": stage.says("B", after=2), "c": stage.says("C"), "d": stage.says("D")}
     ).run()
     assert run.heard("a")[2] == now
 
 
-def test_collect_from_nobody_ends_at_once(stage: Stage) -> None:
+def test_collect_from_no_party_ends_at_once(stage: Stage) -> None:
     async def collect(me: Any) -> None:
         collected = await me.collect(me.Note, [], deadline=5.0)
         me.heard += [collected.answers, collected.missing, me.world.loop.time()]
@@ -140,7 +142,7 @@ def test_collect_from_nobody_ends_at_once(stage: Stage) -> None:
     assert stage({"a": collect}).run().heard("a") == [{}, (), 0.0]
 
 
-def test_collect_ends_when_a_message_of_another_type_says_so(stage: Stage) -> None:
+def test_collect_ends_with_a_message_of_a_type_named_in_until(stage: Stage) -> None:
     async def end(me: Any) -> None:
         me.send("a", me.Note("C"))
         await asyncio.sleep(1)
@@ -150,7 +152,7 @@ def test_collect_ends_when_a_message_of_another_type_says_so(stage: Stage) -> No
     assert run.heard("a") == [{"c": "C"}, ("b",), 1.01]
 
 
-def test_collect_takes_one_message_of_each_and_leaves_the_second(stage: Stage) -> None:
+def test_collect_takes_one_message_of_each_sender_and_leaves_the_second(stage: Stage) -> None:
     async def twice(me: Any) -> None:
         for _ in range(2):
             collected = await me.collect(me.Note, ["b", "c"], deadline=5.0)
@@ -160,7 +162,7 @@ def test_collect_takes_one_message_of_each_and_leaves_the_second(stage: Stage) -
     assert run.heard("a") == [["B1", "C1"], ["B2", "C2"]]
 
 
-def test_incoming_gives_each_message_as_it_comes(stage: Stage) -> None:
+def test_incoming_gives_each_message_on_receipt(stage: Stage) -> None:
     async def listen(me: Any) -> None:
         kinds: tuple[type[Any], ...] = (me.Note, me.Reply)
         with me.incoming(kinds, ["b", "c"], deadline=2.5) as arrivals:
@@ -176,7 +178,7 @@ def test_incoming_gives_each_message_as_it_comes(stage: Stage) -> None:
     assert run.heard("a") == [("b", "1", 0.01), ("c", "x", 0.51), ("b", "2", 1.01), ("b", "3", 2.01), 2.5]
 
 
-def test_begun_waits_for_the_first_message_and_does_not_take_it(stage: Stage) -> None:
+def test_begun_waits_for_the_first_message_without_taking_the_message(stage: Stage) -> None:
     async def listen(me: Any) -> None:
         with me.incoming((me.Note,), ["b"], deadline=9.0) as arrivals:
             me.heard += [await arrivals.begun(), me.world.loop.time()]
@@ -213,7 +215,7 @@ def test_late_messages_are_dropped_and_traced(stage: Stage) -> None:
     assert run.notes("drop") == [late, late]
 
 
-def test_a_lasting_message_is_never_late_and_the_latest_of_a_sender_holds(stage: Stage) -> None:
+def test_a_lasting_message_is_never_late_and_a_senders_latest_one_is_used(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         await asyncio.sleep(1)
         me.advance(1, 2)
@@ -235,7 +237,7 @@ def test_a_lasting_message_is_never_late_and_the_latest_of_a_sender_holds(stage:
     assert run.notes("drop") == []
 
 
-def test_early_messages_wait_until_the_party_gets_there(stage: Stage) -> None:
+def test_messages_of_a_later_round_wait_until_the_party_enters_that_round(stage: Stage) -> None:
     async def early(me: Any) -> None:
         me.advance(2, 1)
         me.send("a", me.Note("early"))
@@ -252,7 +254,7 @@ def test_early_messages_wait_until_the_party_gets_there(stage: Stage) -> None:
     assert stage({"a": wait, "b": early}).run().heard("a") == ["early"]
 
 
-def test_an_announcement_takes_its_receiver_along_and_wakes_those_who_wait_for_that(stage: Stage) -> None:
+def test_an_announcement_moves_its_receiver_to_the_round_and_wakes_waiting_tasks(stage: Stage) -> None:
     async def announce(me: Any) -> None:
         me.advance(3, 1)
         me.send("a", me.Note("of round 3"))
@@ -277,7 +279,7 @@ def test_an_announcement_takes_its_receiver_along_and_wakes_those_who_wait_for_t
     assert run.heard("a") == ["round 3", "of round 3", 1.01, (3, 1)]
 
 
-def test_a_party_does_not_go_back(stage: Stage) -> None:
+def test_a_party_does_not_return_to_an_earlier_round(stage: Stage) -> None:
     async def program(me: Any) -> None:
         me.advance(2, 3)
         me.advance(2, 1)
@@ -317,7 +319,7 @@ def test_each_message_is_taken_in_its_own_attempt_or_dropped(
 # Interrupts and together
 
 
-def test_an_interrupt_ends_whatever_the_party_waits_for(stage: Stage) -> None:
+def test_an_interrupt_message_ends_every_wait_of_a_party(stage: Stage) -> None:
     async def wait(me: Any) -> None:
         with pytest.raises(me.Stopped, match="enough"):
             await me.together(
@@ -348,7 +350,7 @@ def test_together_returns_all_results_in_order(stage: Stage) -> None:
     assert stage({"a": program}).run().heard("a") == [3, 1, 2, 3.0]
 
 
-def test_the_first_error_ends_the_others_and_comes_as_it_is(stage: Stage) -> None:
+def test_the_first_error_in_together_cancels_the_other_tasks_and_is_raised(stage: Stage) -> None:
     async def program(me: Any) -> None:
         async def fail(seconds: float, error: type[Exception]) -> None:
             await asyncio.sleep(seconds)

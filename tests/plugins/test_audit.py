@@ -21,7 +21,7 @@ def changed(folder: Path, before: str, after: str, name: str = "secure_mean.py")
     return str(folder / name)
 
 
-def test_a_plugin_s_sum_is_that_of_its_survivors() -> None:
+def test_a_plugins_sum_equals_that_of_its_survivors() -> None:
     found = audit(str(EXAMPLES / "secure_variance.py"), clients=4, changes=COLUMN)
     assert [row.status for row in found.rows] == ["ok"] * len(found.rows)
     assert {row.aggregate for row in found.rows} == {"mean", "variance"}
@@ -42,7 +42,7 @@ def test_a_bug_of_a_plugin_is_found(bug: str, tmp_path: Path) -> None:
     assert BUGS[bug] in " ".join(row.reason for row in found.findings)
 
 
-def test_a_sum_over_others_than_the_server_says_is_found(tmp_path: Path) -> None:
+def test_a_sum_over_other_clients_than_stated_is_found(tmp_path: Path) -> None:
     path = changed(
         tmp_path,
         "largest = max((unpack",

@@ -27,14 +27,14 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "fedadam.toml"
 
 
-def test_it_learns_the_same_in_a_pool(example: Path) -> None:
+def test_fedadam_learns_the_same_in_a_pool(example: Path) -> None:
     one, other = (run(load(example), engine=engine) for engine in ("inline", "pool:2"))
     assert one.outcome == other.outcome == "completed", (one.reason, other.reason)
     assert one.trace_hash == other.trace_hash
     assert one.accuracy is not None and one.accuracy > 5 * TEN_CLASSES
 
 
-def test_it_runs_as_a_command_far_from_the_tree(example: Path) -> None:
+def test_fedadam_runs_as_a_command_outside_the_tree(example: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -51,7 +51,7 @@ def test_it_runs_as_a_command_far_from_the_tree(example: Path) -> None:
     assert kept["file"] == "plugins/fedadam.py"
 
 
-def test_a_step_is_that_of_the_paper(example: Path) -> None:
+def test_a_step_of_fedadam_is_that_of_the_paper(example: Path) -> None:
     fedadam = sys.modules[plugged.load(example.with_name("fedadam.py")).module].FedAdam(eta=0.1, tau=0.01)
     draw = np.random.Generator(np.random.Philox(7))
     x, state = draw.normal(size=5), ()
@@ -66,7 +66,7 @@ def test_a_step_is_that_of_the_paper(example: Path) -> None:
     np.testing.assert_allclose(x, wanted, rtol=1e-12)
 
 
-def test_it_goes_on_with_what_the_server_kept(example: Path) -> None:
+def test_a_resumed_run_continues_with_the_servers_state(example: Path) -> None:
     changes = ["training.rounds=4", "training.checkpoint_every=1", "engine=inline"]
     whole = run(load(example, changes), out=Path("whole"))
 
@@ -82,7 +82,7 @@ def test_it_goes_on_with_what_the_server_kept(example: Path) -> None:
     assert result.trace_hash == whole.trace_hash
 
 
-def test_with_a_secure_average(example: Path) -> None:
+def test_fedadam_works_with_a_secure_average(example: Path) -> None:
     changes = ["training.rounds=2", "engine=inline"]
     plain, secure = (run(load(example, [*changes, f"training.averaging={way}"])) for way in ("plain", "secure"))
     assert secure.outcome == "completed"

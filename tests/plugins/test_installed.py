@@ -93,7 +93,7 @@ def hashes(folder: str) -> list[str]:
     return [json.loads(file.read_text())["trace_hash"] for file in sorted(Path(folder).glob("*/result.json"))]
 
 
-def test_in_a_pool(install: Install, half: Callable[[str], Path]) -> None:
+def test_an_installed_plugin_works_in_a_pool(install: Install, half: Callable[[str], Path]) -> None:
     file = install("halves", STEP.format("installed"))
     path = half("installed")
     results = [run(load(path), engine=engine) for engine in ("inline", "pool:2")]
@@ -101,7 +101,7 @@ def test_in_a_pool(install: Install, half: Callable[[str], Path]) -> None:
     assert [plugin.file for plugin in results[0].plugins] == [str(file)]
 
 
-def test_an_error_names_the_line_in_a_second_module(install: Install, half: Callable[[str], Path]) -> None:
+def test_an_error_in_a_second_module_names_its_line(install: Install, half: Callable[[str], Path]) -> None:
     single = install("halves", "")
     package = single.with_suffix("")
     package.mkdir()
@@ -114,7 +114,9 @@ def test_an_error_names_the_line_in_a_second_module(install: Install, half: Call
     assert result.reason.endswith(f"ZeroDivisionError: division by zero (in the plugin {package / 'steps.py'}, line 2)")
 
 
-def test_a_protocol_in_a_pool_and_in_a_sweep(install: Install, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_installed_protocol_works_in_a_pool_and_in_a_sweep(
+    install: Install, write: Write, capfd: pytest.CaptureFixture[str]
+) -> None:
     install("means", MEAN)
     install("broken", "import nothing_of_the_kind")
     with pytest.warns(plugged.PluginWarning):
@@ -144,7 +146,7 @@ def warning(file: Path) -> str:
     return f"WARNING  {left_out}; fix or remove this package"
 
 
-def test_commands_that_do_not_need_a_broken_one_warn_of_it(install: Install, half: Callable[[str], Path]) -> None:
+def test_commands_that_do_not_need_a_broken_plugin_only_warn(install: Install, half: Callable[[str], Path]) -> None:
     file = install("broken", BROKEN)
     install("halves", STEP.format("installed"))
     done = tacit("run", half("installed"), "--out", "run")
@@ -155,7 +157,9 @@ def test_commands_that_do_not_need_a_broken_one_warn_of_it(install: Install, hal
         assert (done.exit_code, done.stderr.splitlines()) == (0, [warning(file)]), words
 
 
-def test_what_a_broken_one_may_have_added_is_not_known_and_why(install: Install, half: Callable[[str], Path]) -> None:
+def test_an_unknown_name_is_reported_together_with_the_broken_plugin(
+    install: Install, half: Callable[[str], Path]
+) -> None:
     file = install("broken", BROKEN)
     done = tacit("run", half("broken"))
     assert done.exit_code == 2
@@ -167,7 +171,7 @@ def test_what_a_broken_one_may_have_added_is_not_known_and_why(install: Install,
     )
 
 
-def test_a_protocol_that_is_not_there_is_named_before_its_keys(install: Install, write: Write) -> None:
+def test_a_missing_protocol_is_reported_before_its_keys(install: Install, write: Write) -> None:
     install("broken", MEAN.replace("add_protocol(", "add_protocols("))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -184,7 +188,9 @@ def test_a_protocol_that_is_not_there_is_named_before_its_keys(install: Install,
     ("", "1 2", "entry point '1 2': names no module"),
     ("", "not_there", "not_there: ModuleNotFoundError: No module named 'not_there'"),
 ])  # fmt: skip
-def test_what_else_is_broken(install: Install, write: Write, source: str, value: str, problem: str) -> None:
+def test_a_plugin_that_cannot_be_loaded_is_reported_in_one_line(
+    install: Install, write: Write, source: str, value: str, problem: str
+) -> None:
     install("broken", source, value)
     done = tacit("list")
     assert done.exit_code == 0

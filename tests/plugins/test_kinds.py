@@ -143,7 +143,7 @@ def both_ways(path: Path, *changes: str) -> Result:
     return one
 
 
-def test_a_variant_of_secure_hamming_with_messages_of_its_own(write: Write) -> None:
+def test_a_variant_of_secure_hamming_may_have_messages_of_its_own(write: Write) -> None:
     path = write(HAMMING, protocol_hamming="inverted")
     assert both_ways(path).equals_plaintext
     fault = 'fault=[{kind = "lose", message = "UpsideDown"}]'
@@ -153,22 +153,22 @@ def test_a_variant_of_secure_hamming_with_messages_of_its_own(write: Write) -> N
     assert listed.exit_code == 0 and "UpsideDown" in listed.output
 
 
-def test_a_strategy_of_summing(write: Write) -> None:
+def test_a_plugin_may_add_a_strategy_of_summing(write: Write) -> None:
     assert both_ways(write(ROW_SUMS, protocol_recovery="again")).equals_plaintext
 
 
-def test_a_term_in_the_training_of_clients(write: Write, training: str) -> None:
+def test_a_plugin_may_add_a_term_of_local_training(write: Write, training: str) -> None:
     plain = run(load(write(TERM, training)))
     shrunk = both_ways(write(TERM, training, training_update="shrink"))
     assert shrunk.model_digest != plain.model_digest
 
 
-def test_a_learner_of_cotraining(write: Write) -> None:
+def test_a_plugin_may_add_a_learner_of_cotraining(write: Write) -> None:
     result = both_ways(write(LEARNER, COTRAINING))
     assert result.accuracy is not None and result.accuracy > 0.4
 
 
-def test_a_data_set(write: Write) -> None:
+def test_a_plugin_may_add_a_data_set(write: Write) -> None:
     path = write(DATASET, data_name="clouds")
     assert (both_ways(path).accuracy or 0.0) > 0.9
     assert parts_of(load(path)).held.classes == ("left", "right")
@@ -203,7 +203,7 @@ def test_the_command_line_lists_what_a_plugin_adds(write: Write) -> None:
         ("add_row_sums('r', 3, print)", "TypeError: description(=3) must be text"),
     ],
 )
-def test_what_is_of_the_wrong_kind_is_an_error_at_its_line(write: Write, line: str, problem: str) -> None:
+def test_an_extension_of_the_wrong_kind_is_an_error_at_its_line(write: Write, line: str, problem: str) -> None:
     path = write(f"from tacit.protocols.plugins import *\n{line}\n")
     result = CliRunner().invoke(app, ["run", str(path)])
     assert result.exit_code == 2
@@ -211,7 +211,7 @@ def test_what_is_of_the_wrong_kind_is_an_error_at_its_line(write: Write, line: s
     assert said.startswith(f"error: {path.parent}/mine.py: line 2: {problem}")
 
 
-def test_without_a_scenario_nothing_is_added(write: Write) -> None:
+def test_loading_no_plugins_removes_those_of_the_last_scenario(write: Write) -> None:
     load(write(HAMMING, protocol_hamming="inverted"))
     load_plugins()
     from tacit.protocols.xclp.variants import VARIANTS

@@ -59,7 +59,7 @@ def halved(write: Write, training: str, plugin: str = STEP) -> Path:
 # --- allowed places
 
 
-def test_a_file_of_the_scenarios_folder_or_below(write: Write, training: str) -> None:
+def test_a_scenario_loads_plugins_from_its_folder_or_below(write: Write, training: str) -> None:
     path = halved(write, training)
     below = path.parent / "of" / "mine"
     below.mkdir(parents=True)
@@ -69,7 +69,7 @@ def test_a_file_of_the_scenarios_folder_or_below(write: Write, training: str) ->
 
 
 @pytest.mark.parametrize("how", ["../outside.py", "{outside}", "link.py"])
-def test_no_file_from_elsewhere(
+def test_a_scenario_loads_no_plugin_from_outside_its_folder(
     write: Write, training: str, tmp_path_factory: pytest.TempPathFactory, how: str
 ) -> None:
     path = halved(write, training)
@@ -84,14 +84,14 @@ def test_no_file_from_elsewhere(
 
 
 @pytest.mark.parametrize("arguments", [("run", "--set", "plugins=['x.py']"), ("sweep", "--over", "plugins=x.py,y.py")])
-def test_no_set_takes_code_in(write: Write, training: str, arguments: tuple[str, ...]) -> None:
+def test_the_option_set_loads_no_plugin(write: Write, training: str, arguments: tuple[str, ...]) -> None:
     path = halved(write, training)
     option = arguments[1]
     problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
     assert refused(arguments[0], path, *arguments[1:]) == f"{option}: plugins: {problem}"
 
 
-def test_no_cell_of_a_table_takes_code_in(write: Write, training: str) -> None:
+def test_no_cell_of_a_table_loads_a_plugin(write: Write, training: str) -> None:
     table = '[[table.row]]\nlabel = "a"\nset = { plugins = ["x.py"] }\n[[table.column]]\nlabel = "b"\n'
     line = refused("sweep", write(STEP, training + table))
     assert 'table.row.0.set: "plugins" is no key of a scenario' in line
@@ -107,13 +107,15 @@ def test_no_cell_of_a_table_takes_code_in(write: Write, training: str) -> None:
         ('["mine.py#sha256=12"]', "plugins: 'mine.py#sha256=12': a SHA-256 has 64 hexadecimal digits"),
     ],
 )
-def test_what_is_no_plugin(write: Write, training: str, plugins: str, problem: str) -> None:
+def test_a_file_that_is_no_plugin_is_refused(write: Write, training: str, plugins: str, problem: str) -> None:
     path = halved(write, training)
     path.write_text(path.read_text().replace('["mine.py"]', plugins))
     assert refused("run", path).startswith(f"{path}: {problem}")
 
 
-def test_any_file_by_the_option(write: Write, training: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_option_loads_a_plugin_from_any_folder(
+    write: Write, training: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = write("", training.replace('plugins = ["mine.py"]', ""), training_update="half")
     own = tmp_path_factory.mktemp("other") / "own.py"
     own.write_text(STEP)
@@ -146,7 +148,7 @@ def test_a_scenario_made_in_python_takes_any_file(write: Write, training: str) -
         ("raise ValueError('two\\nlines')", "line 1: ValueError: two lines"),
     ],
 )
-def test_a_broken_plugin_is_one_line(write: Write, training: str, plugin: str, problem: str) -> None:
+def test_a_broken_plugin_is_reported_in_one_line(write: Write, training: str, plugin: str, problem: str) -> None:
     path = write(plugin, training)
     assert refused("run", path) == f"{path.parent}/mine.py: {problem}"
     with pytest.raises(ScenarioError) as caught:
@@ -155,7 +157,7 @@ def test_a_broken_plugin_is_one_line(write: Write, training: str, plugin: str, p
     assert tacit("run", path, "--debug").exit_code == 1
 
 
-def test_two_plugins_with_one_name(write: Write, training: str) -> None:
+def test_two_plugins_that_add_one_name_are_refused(write: Write, training: str) -> None:
     path = halved(write, training)
     Path("other.py").write_text(f"\n{STEP}")
     path.write_text(path.read_text().replace('["mine.py"]', '["mine.py", "other.py"]'))
@@ -181,7 +183,7 @@ def test_an_error_inside_the_run_names_the_plugin(write: Write, training: str, e
 
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "raise ValueError(chr(0xdc80))"])
-def test_however_a_plugin_ends_a_run_its_folder_is_complete(write: Write, training: str, end: str) -> None:
+def test_a_run_that_a_plugin_ends_leaves_a_complete_folder(write: Write, training: str, end: str) -> None:
     path = halved(write, training, f"import sys\n{STEP}".replace("return", f"{end}\n        return"))
     result = run(load(path))
     assert result.outcome == "failed" and result.reason.endswith(f" (in the plugin {path.parent}/mine.py, line 7)")
@@ -191,7 +193,7 @@ def test_however_a_plugin_ends_a_run_its_folder_is_complete(write: Write, traini
 # --- copies
 
 
-def test_a_run_keeps_its_plugin(write: Write, training: str) -> None:
+def test_a_run_folder_holds_its_plugin(write: Write, training: str) -> None:
     path = halved(write, training)
     result = run(load(path))
     content = Path("mine.py").read_bytes()
@@ -202,7 +204,7 @@ def test_a_run_keeps_its_plugin(write: Write, training: str) -> None:
     assert run(load(result.folder)).trace_hash == result.trace_hash
 
 
-def test_an_edit_counts_at_the_next_load(write: Write, training: str) -> None:
+def test_an_edited_plugin_is_used_at_the_next_load(write: Write, training: str) -> None:
     path = halved(write, training)
     first = run(load(path))
     Path("mine.py").write_text(STEP.replace("/ 2", "/ 3"))
@@ -228,7 +230,7 @@ def broken_off(path: Path) -> None:
         run(load(path, ["training.rounds=6", "training.checkpoint_every=1"]), out=Path("run"), watch=Interrupter())
 
 
-def test_a_run_goes_on_with_its_copy_and_with_no_other(write: Write, training: str) -> None:
+def test_a_resumed_run_uses_only_its_copy_of_the_plugin(write: Write, training: str) -> None:
     path = halved(write, training.replace('"linear"', '"linear"'))
     whole = run(load(path, ["training.rounds=6", "training.checkpoint_every=1"]))
     broken_off(path)
@@ -243,7 +245,7 @@ def test_a_run_goes_on_with_its_copy_and_with_no_other(write: Write, training: s
     assert json.loads(Path("run/result.json").read_text())["trace_hash"] == whole.trace_hash
 
 
-def test_sweeps_in_workers(write: Write, training: str) -> None:
+def test_a_plugin_works_in_the_workers_of_a_sweep(write: Write, training: str) -> None:
     path = halved(write, training)
     swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")
     assert swept.exit_code == 0, swept.output
@@ -255,7 +257,7 @@ def test_sweeps_in_workers(write: Write, training: str) -> None:
 
 
 @pytest.mark.long
-def test_chaos_in_workers(write: Write, training: str) -> None:
+def test_a_plugin_works_in_the_workers_of_chaos(write: Write, training: str) -> None:
     path = halved(write, training)
     chaos = tacit(
         "chaos", path, "--quick", "--schedules", 2, "--jobs", 2, "--set", "training.rounds=1", "--out", "chaos"
@@ -265,7 +267,7 @@ def test_chaos_in_workers(write: Write, training: str) -> None:
     assert {one["outcome"] for one in verdicts} <= {"completed", "aborted"}
 
 
-def test_a_deleted_one_stops_only_those_workers_that_use_it(write: Write, training: str) -> None:
+def test_a_deleted_plugin_stops_only_the_workers_that_use_the_plugin(write: Write, training: str) -> None:
     path = halved(write, training)
     load(path)
     path.with_suffix(".py").unlink()
@@ -277,18 +279,18 @@ def test_a_deleted_one_stops_only_those_workers_that_use_it(write: Write, traini
         list(in_workers(1, plugged.active, [()]))
 
 
-def test_no_bytecode_is_written_beside_it(write: Write, training: str) -> None:
+def test_no_bytecode_is_written_beside_a_plugin(write: Write, training: str) -> None:
     path = halved(write, training)
     load(path)
     assert sorted(file.name for file in path.parent.iterdir()) == ["mine.py", "mine.toml"]
 
 
-def test_a_name_without_the_digits() -> None:
+def test_the_title_of_a_plugin_omits_the_digest_in_its_module_name() -> None:
     assert plugged.title("tacit.sim.plugged.my_model_0123456789ab") == "my_model"
     assert plugged.title("tacit.protocols.xclp.hamming") == "hamming"
 
 
-def test_a_plugin_of_an_older_run_imports_what_has_another_name_today(write: Write, training: str) -> None:
+def test_a_plugin_of_an_older_run_imports_modules_by_their_former_names(write: Write, training: str) -> None:
     path = halved(write, training)
     expected = run(load(path)).trace_hash
     content = (

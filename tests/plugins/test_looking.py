@@ -60,7 +60,7 @@ ASKED = [["steps", "run"], ["keys", "run"], ["predict", "run"]]
 WITHHELD = "plugins/secure_mean.py is code in the folder of the run, and is not run to look at it; read it, and add"
 
 
-def test_no_command_that_looks_imports_it(folder: Path) -> None:
+def test_commands_that_show_a_run_import_no_plugin(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
     *shown, (code, _) = looked(folder, *SHOWN, ["trace", "run", "--perfetto", "new.pftrace"])
     assert code in (0, 2)  # code 2 if an extra package is missing
@@ -73,7 +73,7 @@ def test_no_command_that_looks_imports_it(folder: Path) -> None:
     assert not mark(folder).exists()
 
 
-def test_the_formula_of_an_earlier_run_would_need_the_code(folder: Path, tmp_path: Path) -> None:
+def test_the_formula_of_an_older_run_with_a_plugin_is_withheld_without_trust(folder: Path, tmp_path: Path) -> None:
     earlier = without_digests(Path(shutil.copytree(folder, tmp_path / "run")))
     mark(earlier).unlink(missing_ok=True)
     ((code, output),) = looked(earlier, ["bytes", "run"])
@@ -83,7 +83,7 @@ def test_the_formula_of_an_earlier_run_would_need_the_code(folder: Path, tmp_pat
     assert done.stdout.split() == ["False", "True"] and mark(earlier).exists()
 
 
-def test_with_trust_it_is_imported_and_all_is_shown(folder: Path) -> None:
+def test_with_trust_the_plugin_is_imported_and_the_formula_is_shown(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
     (code, output), *others = looked(folder, *([*words, "--trust"] for words in (["bytes", "run"], *ASKED[:2])))
     assert code == 0 and WITHHELD not in output and "formula" in output
@@ -91,7 +91,7 @@ def test_with_trust_it_is_imported_and_all_is_shown(folder: Path) -> None:
     assert mark(folder).exists()
 
 
-def test_python_looks_alike(folder: Path) -> None:
+def test_bytes_in_python_imports_no_plugin(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
     code = "import tacit; print(bool(tacit.bytes('run').formula))"
     done = warm.run([sys.executable, "-c", code], cwd=folder.parent, check=True)

@@ -137,14 +137,14 @@ def test_tacit_keys_explains_each_type(name: str, allowed: str, default: str) ->
     ("either=2.5", "either: 2.5 is of the wrong kind; allowed: a whole number or a list, each text in quotes"),
     ("either=2024-01-01", "either: 2024-01-01 is of the wrong kind; allowed: a whole number or a list, each text"),
 ])  # fmt: skip
-def test_a_wrong_value_is_one_line(value: str, problem: str) -> None:
+def test_a_wrong_value_of_a_plugins_key_is_reported_in_one_line(value: str, problem: str) -> None:
     plugin(FIELDS)
     with pytest.raises(ScenarioError) as caught:
         load("mine.toml", [f"protocol.{value}"])
     assert str(caught.value).startswith(f"changes: protocol.{problem}")
 
 
-def test_values_come_back_from_a_runs_folder() -> None:
+def test_values_of_a_plugins_keys_are_read_from_a_run_folder() -> None:
     plugin(FIELDS)
     changes = ["colour=blue", "level=1", "sizes=[3]", 'either=["a"]', "nested=[[1.0], [2]]", "pair=[7, 1]"]
     words = [word for change in changes for word in ("--set", f"protocol.{change}")]
@@ -155,7 +155,7 @@ def test_values_come_back_from_a_runs_folder() -> None:
     assert swept.exit_code == 0, swept.output
 
 
-def test_a_key_that_is_needed() -> None:
+def test_a_key_without_a_default_is_required() -> None:
     plugin("least: int")
     lines = tacit("keys", "--markdown", "--plugin", "mine.py").stdout.splitlines()
     assert any(line.startswith("| protocol.least | a whole number |  | needed |") for line in lines)
@@ -186,7 +186,7 @@ ALLOWED = "bool, int, float, str, a Literal or an Enum of those, a list or tuple
     ("x: Annotated[int, Meta(ge=1)] = 0", "the default of x of Keys is 0, which a file could not say: Expected `int`"),
     ("x: int = np.int64(3)", "the default of x of Keys is "),
 ])  # fmt: skip
-def test_another_type_is_refused_at_its_line(folder: Path, field: str, problem: str) -> None:
+def test_a_key_of_an_unsupported_type_is_refused_at_its_line(folder: Path, field: str, problem: str) -> None:
     line = plugin(field)
     done = tacit("run", "mine.toml")
     assert done.exit_code == 2
@@ -194,6 +194,6 @@ def test_another_type_is_refused_at_its_line(folder: Path, field: str, problem: 
     assert said.startswith(f"error: {folder}/mine.py: line {line}: ValueError: ") and problem in said
 
 
-def test_keys_of_another_name_are_refused(folder: Path) -> None:
+def test_renamed_keys_are_refused(folder: Path) -> None:
     plugin("long_name: int = 0", ', rename="camel"')
     assert "the key long_name of Keys would be called longName in a file" in tacit("run", "mine.toml").stderr

@@ -113,7 +113,7 @@ UNFIT = "return nn.Sequential(nn.Flatten(), nn.Linear(64, 20)), nn.Linear(21, sp
     ],
 )
 @pytest.mark.parametrize("trained", ["by averaging", "by co-training"])
-def test_a_network_that_cannot_work(
+def test_a_network_with_wrong_methods_is_reported(
     write: Write, training: str, body: str, at: str, problem: str, trained: str
 ) -> None:
     scenario = training.replace('"linear"', '"mine"') if trained == "by averaging" else NETWORKS
@@ -123,7 +123,7 @@ def test_a_network_that_cannot_work(
     assert problem in line
 
 
-def test_a_network_that_works(write: Write, training: str) -> None:
+def test_a_correct_network_causes_no_warning(write: Write, training: str) -> None:
     body = "return nn.Flatten(), nn.Linear(64, spec.classes)"
     result = tacit("run", write(NETWORK.replace("{body}", body), training.replace('"linear"', '"mine"')))
     assert result.exit_code == 0 and "mine.py" not in result.stderr
@@ -141,14 +141,16 @@ def test_a_network_that_works(write: Write, training: str) -> None:
         ("def oracle(", "def checks(self): pass\n    def oracle(", "checks; did you mean check?", "def checks("),
     ],
 )  # fmt: skip
-def test_a_misspelt_name(write: Write, written: str, wrong: str, hint: str, at: str) -> None:
+def test_a_misspelt_method_or_field_is_reported_with_a_hint(
+    write: Write, written: str, wrong: str, hint: str, at: str
+) -> None:
     path = write(PROTOCOL.replace(written, wrong, 1), SIZES)
     (line,) = (line for line in tacit("run", path).stderr.splitlines() if "did you mean" in line)
     place = f"{path.parent}/mine.py: line {line_of(at)}"
     assert line == f"WARNING  {place}: Tacit does not use Sizes.{hint} A name of your own may begin with _"
 
 
-def test_names_of_ones_own_are_no_mistakes(write: Write) -> None:
+def test_helper_methods_cause_no_warning(write: Write) -> None:
     helpers = "def points_in(self, shard):\n        return 1\n\n    def _payloads(self):\n        return 2\n\n    "
     result = tacit("run", write(PROTOCOL.replace("def oracle(", f"{helpers}def oracle("), SIZES))
     assert (result.exit_code, result.stderr) == (0, "")
@@ -168,7 +170,7 @@ def test_names_of_ones_own_are_no_mistakes(write: Write) -> None:
         ),
     ],
 )
-def test_a_method_that_cannot_be_called_as_it_is(write: Write, wrong: str, right: str, problem: str) -> None:
+def test_a_method_with_a_wrong_signature_is_refused(write: Write, wrong: str, right: str, problem: str) -> None:
     wrong = f"{wrong}\n    {right}" if wrong.startswith("between") else wrong
     path = write(PROTOCOL.replace(right, wrong, 1), SIZES)
     line = error_of(path)
@@ -186,7 +188,7 @@ def test_a_method_that_cannot_be_called_as_it_is(write: Write, wrong: str, right
         (', "client": "nothing"}', "}", 'Sizes does not say who learns what: add learned = {"client": "..."}'),
     ],
 )  # fmt: skip
-def test_what_is_not_declared(write: Write, text: str, other: str, warning: str) -> None:
+def test_undeclared_steps_and_messages_cause_a_warning(write: Write, text: str, other: str, warning: str) -> None:
     assert text in PROTOCOL
     path = write(PROTOCOL.replace(text, other), SIZES)
     assert warning_of(path) == f"{path.parent}/mine.py: line {line_of('class Sizes')}: {warning}"
@@ -199,7 +201,7 @@ GREETING = """
 """
 
 
-def test_messages_between_clients_that_are_not_declared(write: Write) -> None:
+def test_undeclared_messages_between_clients_cause_a_warning(write: Write) -> None:
     protocol = PROTOCOL.replace("False, ProtocolKeys", "True, ProtocolKeys")
     protocol = protocol.replace("class Sizes", "class Greeting(Message):\n    text: bytes\n\nclass Sizes")
     protocol = protocol.replace("    async def server", f"{GREETING}\n    async def server")
@@ -210,7 +212,7 @@ def test_messages_between_clients_that_are_not_declared(write: Write) -> None:
     assert "WARNING" not in tacit("run", write(declared, SIZES)).stderr
 
 
-def test_a_coroutine_that_is_never_awaited(write: Write) -> None:
+def test_a_coroutine_that_is_never_awaited_causes_a_warning(write: Write) -> None:
     call = '            me.recv(SizeSent, "client/0", 1.0)\n'
     path = write(PROTOCOL.replace("            answers = (await", f"{call}            answers = (await"), SIZES)
     problem = "coroutine 'Party.recv' was never awaited; put `await` before the call"
@@ -237,7 +239,7 @@ add_server_update("half", "half of the way", server=Half(), client=Pull())
 """
 
 
-def test_methods_of_what_a_server_update_is_made_of(write: Write, training: str) -> None:
+def test_misspelt_methods_of_a_server_updates_parts_are_reported(write: Write, training: str) -> None:
     path = write(UPDATE, training, training_update="half")
     lines = [line for line in tacit("run", path).stderr.splitlines() if "did you mean" in line]
     assert [line.partition(": Tacit does not use ")[2].partition("?")[0] for line in lines] == [
@@ -246,7 +248,7 @@ def test_methods_of_what_a_server_update_is_made_of(write: Write, training: str)
     ]
 
 
-def test_a_learner_without_a_method(write: Write) -> None:
+def test_a_learner_without_a_method_is_refused(write: Write) -> None:
     methods = "".join(f"    def {name}(self): pass\n" for name in ("initial", "fit", "predicts", "fit_work"))
     plugin = "from dataclasses import dataclass\nfrom tacit import add_learner\n\n@dataclass\nclass Mine:\n" + methods
     line = error_of(write(f"{plugin}\nadd_learner('mine', 'a learner', Mine)", NETWORKS))

@@ -29,19 +29,19 @@ def tacit(*arguments: object) -> Result:
     return result
 
 
-def test_it_runs_in_a_pool_and_from_its_folder(example: Path) -> None:
+def test_secure_mean_runs_in_a_pool_and_from_its_run_folder(example: Path) -> None:
     one, other = (run(load(example), engine=engine) for engine in ("inline", "pool:2"))
     assert one.outcome == "completed" and one.equals_plaintext and not one.unmet, (one.reason, one.unmet)
     assert one.trace_hash == other.trace_hash == run(load(one.folder)).trace_hash
 
 
 @pytest.mark.long
-def test_a_server_that_lies_in_its_sum_is_tried(example: Path) -> None:
+def test_chaos_tries_a_lying_server_on_the_sum_of_secure_mean(example: Path) -> None:
     output = tacit("chaos", "secure_mean.toml", "--server", "--quick", "--schedules", "2").output
     assert "secure_sum in miniature" in output and "min_clients 3" in output
 
 
-def test_commands_know_it(example: Path) -> None:
+def test_commands_know_keys_steps_and_messages_of_a_plugin(example: Path) -> None:
     assert "secure-mean" in tacit("keys", "--markdown", "--plugin", "secure_mean.py").output
     assert "sum.mask" in tacit("steps", "secure-mean", "--plugin", "secure_mean.py").output
     assert "sum.mask" in tacit("steps", "secure_mean.toml").output
@@ -60,7 +60,7 @@ def test_commands_know_it(example: Path) -> None:
     assert "MaskedChunk" in tacit("bytes", "run").output
 
 
-def test_sweeps_and_chaos_in_workers(example: Path) -> None:
+def test_secure_mean_works_in_workers_of_sweeps_and_chaos(example: Path) -> None:
     tacit("sweep", example, "--over", "protocol.column=20,21", "--jobs", 2, "--out", "sweep")
     outcomes = [json.loads(file.read_text())["outcome"] for file in Path("sweep").glob("*/result.json")]
     assert outcomes == ["completed", "completed"]

@@ -38,19 +38,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_examples_are_short_and_import_what_is_public() -> None:
+def test_examples_are_short_and_import_only_the_public_interface() -> None:
     for name in ("secure_variance", "histogram"):
         assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 75
     for file in EXAMPLES.glob("*.py"):
         assert "tacit." not in file.read_text().replace("import tacit.", "tacit."), file
 
 
-def test_it_runs_as_its_scenario_expects(folder: Path, name: str) -> None:
+def test_the_scenario_of_each_example_meets_its_expectations(folder: Path, name: str) -> None:
     result = run(load(folder / f"{name}.toml"))
     assert result.outcome == "completed" and not result.unmet, (result.reason, result.unmet)
 
 
-def test_a_client_that_is_lost_between_the_parts_counts_in_the_first_alone(folder: Path) -> None:
+def test_a_client_lost_between_two_parts_counts_only_in_the_first(folder: Path) -> None:
     file = folder / "secure_variance.toml"
     whole, lost = run(load(file, CALM)), run(load(file))
     assert whole.output is not None and lost.output is not None
@@ -58,7 +58,7 @@ def test_a_client_that_is_lost_between_the_parts_counts_in_the_first_alone(folde
     assert np.isclose(whole.output[0], lost.output[0]) and abs(whole.output[1] - lost.output[1]) > 1e-5
 
 
-def test_a_histogram_loses_a_client_and_its_helper(folder: Path) -> None:
+def test_a_lost_helper_aborts_a_histogram_and_a_lost_client_breaks_no_promise(folder: Path) -> None:
     file = folder / "histogram.toml"
     whole = run(load(file, CALM))
     assert whole.equals_plaintext and whole.output is not None and sum(whole.output) == 8
@@ -105,7 +105,7 @@ def test_a_client_with_no_category_of_the_histogram_is_lost_for_that_reason(fold
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
-def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
+def test_the_formula_of_secure_variance_equals_the_bytes_sent(folder: Path, topology: str) -> None:
     result = run(load(folder / "secure_variance.toml", [*CALM, f"network.topology={topology}"]))
     sent: Counter[str] = Counter()
     for row in byte_rows(result.folder):
@@ -116,7 +116,7 @@ def test_its_formula_is_what_it_sends(folder: Path, topology: str) -> None:
     assert not {kind for kind, size in sent.items() if size} - set(formula)
 
 
-def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
+def test_an_oracle_over_other_clients_differs_from_the_result(folder: Path) -> None:
     """The oracle gets for each part the shards of the clients whose inputs count in that part."""
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('mean = x["mean"].mean()', 'mean = x.get("variance", x["mean"]).mean()'))
@@ -124,7 +124,7 @@ def test_an_oracle_over_other_clients_is_not_met(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["fault=[]", 'fault=[{kind="crash", party="server", at="part.open"}]'])
-def test_its_end_follows_from_who_is_left(folder: Path, change: str) -> None:
+def test_the_outcome_follows_from_the_parts_that_were_opened(folder: Path, change: str) -> None:
     result = run(load(folder / "secure_variance.toml", [change, "expect={}"]))
     assert result.outcome == ("completed" if change == "fault=[]" else "aborted")
     assert len(result.output or []) == (2 if change == "fault=[]" else 1)

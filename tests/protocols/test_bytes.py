@@ -40,7 +40,9 @@ def measured(run) -> dict[str, int]:
     rows=st.sampled_from(["unlabeled", "paper"]),
     recipe=st.sampled_from(list(RECIPES.values())),
 )
-def test_payload_by_type(federation, make_shards, variant, points, bits, rows, recipe) -> None:
+def test_the_payload_of_xclp_by_type_equals_the_formula(
+    federation, make_shards, variant, points, bits, rows, recipe
+) -> None:
     if variant == "naor-pinkas":
         bits //= 8  # one transfer per bit is slow
     run = federation(make_shards(points), variant=variant, bits=bits, rows=rows, recipe=recipe, topology="mesh").run()
@@ -48,7 +50,7 @@ def test_payload_by_type(federation, make_shards, variant, points, bits, rows, r
 
 
 @pytest.mark.parametrize("variant", ["plaintext", pytest.param("iknp", marks=pytest.mark.long)])
-def test_names_of_different_lengths_are_counted_where_they_travel(federation, make_shards, variant) -> None:
+def test_names_of_different_lengths_are_counted_in_every_message(federation, make_shards, variant) -> None:
     """In each of the variants another client of the pair sends masks."""
     run = federation(make_shards([2, 3, *[1] * 9]), variant=variant, bits=8, topology="mesh").run()
     assert {len(client.name) for client in run.clients} == {8, 9}
@@ -56,13 +58,13 @@ def test_names_of_different_lengths_are_counted_where_they_travel(federation, ma
     assert measured(run)["Members"] == measured(run)["SeedAgreed"] == measured(run)["Summing"] == 11 * 89
 
 
-def test_two_groups_of_slots(federation, make_shards) -> None:
+def test_bits_beyond_one_group_of_slots_take_two_groups(federation, make_shards) -> None:
     run = federation(make_shards([70, 3, 65]), variant="paillier", bits=130, topology="mesh").run()
     row = next(row for row in run.world.ledger.rows() if (row.type, row.receiver) == ("EncryptedBits", "client/1"))
     assert row.payload == 2 * 130 * 128
 
 
-def test_a_star_carries_what_clients_say_to_each_other_twice(federation, make_shards) -> None:
+def test_a_star_carries_messages_between_clients_twice(federation, make_shards) -> None:
     totals = {}
     for topology in ("mesh", "star"):
         run = federation(make_shards([4, 5, 6]), topology=topology).run()

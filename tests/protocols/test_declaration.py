@@ -132,7 +132,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_runs_with_its_keys_steps_faults_and_formula(file: Path, tmp_path: Path) -> None:
+def test_a_declared_protocol_runs_with_its_keys_steps_faults_and_formula(file: Path, tmp_path: Path) -> None:
     whole = run(file, out=tmp_path / "whole")
     assert (whole.outcome, whole.output) == ("completed", [4.0, 4.0, 4.0])
     assert set(whole.endings.values()) == {"completed"}
@@ -145,13 +145,13 @@ def test_it_runs_with_its_keys_steps_faults_and_formula(file: Path, tmp_path: Pa
         load(file, ['fault=[{party="client/2", at="echo.nothing"}]'])
 
 
-def test_chaos_holds_it_to_what_is_promised_of_every_protocol(file: Path) -> None:
+def test_chaos_checks_a_declared_protocol_by_the_general_promises(file: Path) -> None:
     found = campaign(load(file), Plan(schedules=0))
     assert len(found.verdicts) > 8
     assert {failure.promise for failure in found.failures} <= {"only who is struck is lost"}
 
 
-def test_without_a_way_to_build_it_it_is_refused() -> None:
+def test_a_declaration_without_build_is_refused() -> None:
     class Empty(Declaration):
         name, summary = "empty", "nothing"
 

@@ -151,7 +151,7 @@ def neighbours(me: Server, number: int, tolerance: Tolerance) -> dict[str, tuple
     return {name: now.neighbours(name) for name in ring.names}
 
 
-def test_a_graph_that_is_not_complete_is_drawn_in_each_round_and_a_lost_client_costs_its_neighbours() -> None:
+def test_a_sparse_graph_is_redrawn_each_round_and_a_lost_clients_seeds_are_opened() -> None:
     degree, openings = degree_of(30, SPARSE), []
 
     class Watched(Summing):
@@ -187,7 +187,7 @@ class Recording(Summing):
         return found
 
 
-def test_decryptors_who_are_shown_different_labels_open_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decryptors_shown_different_labels_open_neither_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server passes each decryptor the signatures of all, for any of the labels."""
 
     class Equivocating(Summing):
@@ -216,7 +216,7 @@ def test_decryptors_who_are_shown_different_labels_open_neither(monkeypatch: pyt
     assert found.refused("clients have signed the sets that it sees")
 
 
-def test_labels_are_signed_and_opened_once_a_round_and_not_of_too_few() -> None:
+def test_labels_are_signed_and_opened_once_a_round_and_never_for_too_few() -> None:
     class Insisting(Summing):
         def broadcast(self, parties: Sequence[str], message: Message) -> None:
             if isinstance(message, RoundLabels):
@@ -267,7 +267,7 @@ def test_a_ciphertext_of_another_context_is_not_decrypted(of: str) -> None:
     assert found.refused("a ciphertext is not of its pair and round")
 
 
-def test_a_decryptor_that_comes_back_in_its_round_signs_and_masks_no_second_time() -> None:
+def test_a_decryptor_that_returns_within_a_round_signs_and_masks_only_once() -> None:
     """The server calls it into the same round again, and shows it labels in which another client is lost."""
 
     class Returning(Summing):
@@ -322,14 +322,14 @@ def test_a_client_with_a_wrong_proof_is_lost_and_named_and_the_round_goes_on(
     assert not found.refused("a ciphertext is not of its pair and round")
 
 
-def test_a_wrong_proof_of_a_seed_that_nobody_needs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_proof_of_an_unneeded_seed_does_not_affect_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     _wrong_proofs(monkeypatch, {"client/3"})
     found = played()
     found.assert_sum(2, NAMES)
     assert not found.server.lost
 
 
-def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_whose_shares_do_not_match_its_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its message is valid and the labels are already signed, so the round ends without a sum."""
     honest = Member.send
 
@@ -344,7 +344,7 @@ def test_a_client_whose_shares_do_not_give_its_seed_is_named(monkeypatch: pytest
     assert [one.party for one in found.server.lost] == ["client/3"]
 
 
-def test_decryptors_who_are_out_sign_no_labels() -> None:
+def test_decryptors_labelled_as_lost_sign_no_labels() -> None:
     """In a complete graph, a server with colluding clients would label only one honest client as a survivor."""
 
     class Isolating(Summing):

@@ -40,7 +40,7 @@ GRAPHS = {
 
 
 @given(**GRAPHS)
-def test_the_graph_is_the_definition(size, bits, k, seed):
+def test_the_graph_equals_its_definition(size, bits, k, seed):
     distances = random_distances(size, bits, seed)
     graph = neighbour_graph(distances, bits, k)
     np.testing.assert_allclose(graph.toarray(), dense_graph(distances, bits, k), rtol=1e-14, atol=0)
@@ -80,7 +80,7 @@ def test_the_diagonal_never_counts_as_a_neighbour():
 
 
 @pytest.mark.parametrize("bits", [7, 8])
-def test_a_right_angle_has_no_weight(bits):
+def test_neighbours_at_a_right_angle_have_no_weight(bits):
     right = -(-bits // 2)  # the smallest H with 2 H >= L
     distances = np.full((4, 4), right)
     graph = neighbour_graph(distances, bits, 3)
@@ -90,26 +90,26 @@ def test_a_right_angle_has_no_weight(bits):
     assert neighbour_graph(distances - 1, bits, 3).nnz == 12
 
 
-def test_a_neighbour_beyond_a_right_angle_takes_its_place_without_weight():
+def test_a_neighbour_beyond_a_right_angle_uses_a_place_but_has_no_weight():
     # Point 0 keeps points 1 and 2, of which only 1 is within a right angle; no other row keeps point 0.
     distances = np.array([[0, 1, 6, 7], [1, 0, 1, 1], [6, 1, 0, 1], [7, 1, 1, 0]])
     graph = neighbour_graph(distances, 8, 2).toarray()
     assert (graph[0] > 0).tolist() == [False, True, False, False]
 
 
-def test_points_without_neighbours():
+def test_a_single_point_has_no_neighbours_and_influences_only_itself():
     single = neighbour_graph(np.zeros((1, 1), dtype=int), 8, 3)
     assert single.shape == (1, 1)
     assert single.nnz == 0
     assert Influence(single, 0.5).columns(np.array([0])).tolist() == [[1.0]]
 
 
-def test_all_are_kept_if_fewer_than_k():
+def test_all_neighbours_are_kept_if_fewer_than_k():
     distances = random_distances(6, 4, 1)
     assert np.array_equal(neighbour_graph(distances, 9, 5).toarray(), neighbour_graph(distances, 9, 50).toarray())
 
 
-def test_any_integer_type_and_any_number_of_chunks(monkeypatch):
+def test_the_graph_is_equal_for_any_integer_type_and_number_of_chunks(monkeypatch):
     distances = random_distances(40, 30, 2)
     expected = neighbour_graph(distances, 64, 5).toarray()
     monkeypatch.setattr("tacit.protocols.xclp.blocks.AT_ONCE", 90)
@@ -129,13 +129,13 @@ def test_any_integer_type_and_any_number_of_chunks(monkeypatch):
         (np.full((2, 2), -1), 8, 1, "between 0 and"),
     ],
 )
-def test_what_does_not_fit_is_an_error(distances, bits, k, message):
+def test_invalid_distances_bits_and_k_are_refused(distances, bits, k, message):
     with pytest.raises(ValueError, match=message):
         neighbour_graph(distances, bits, k)
 
 
 @given(alpha=st.floats(0.01, 0.999), **GRAPHS)
-def test_influence_columns_are_those_of_the_inverse(alpha, size, bits, k, seed):
+def test_influence_columns_equal_those_of_the_inverse(alpha, size, bits, k, seed):
     graph = neighbour_graph(random_distances(size, bits, seed), bits, k)
     inverse = np.linalg.inv(np.eye(size) - alpha * graph.toarray())
     indices = np.flatnonzero(np.random.default_rng(seed).random(size) < 0.5)

@@ -14,6 +14,6 @@ def test_groups_are_even_drawn_with_the_seed_and_hold_each_client_once():
     assert groups_of(NAMES, 1, 5) == [tuple(NAMES)]
 
 
-def test_what_clients_have_is_parted_alike():
+def test_values_held_by_clients_are_split_into_the_same_groups():
     held = dict.fromkeys(NAMES, 7)
     assert [tuple(part) for part in parted(held, 3, 1)] == groups_of(NAMES, 3, 1)

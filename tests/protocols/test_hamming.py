@@ -11,7 +11,7 @@ PAIRS = [(j, k) for i, j in enumerate(NAMES) for k in NAMES[i + 1 :]]
 
 
 @given(st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(PAIRS)))
-def test_members_lack_nothing_and_nobody_leaves_without_a_gap(
+def test_members_have_all_blocks_and_only_clients_with_gaps_leave(
     with_own: set[str], complete: set[tuple[str, str]]
 ) -> None:
     members, lost = choose_members(NAMES, with_own, complete)
@@ -27,7 +27,7 @@ def test_members_lack_nothing_and_nobody_leaves_without_a_gap(
         assert gap or name not in with_own
 
 
-def test_ties_go_to_the_later_and_most_gaps_go_first() -> None:
+def test_clients_with_most_gaps_leave_first_and_ties_remove_the_later_name() -> None:
     everything = set(PAIRS)
     assert choose_members(NAMES, set(NAMES), everything - {(NAMES[1], NAMES[4])}) == (
         (*NAMES[:4], NAMES[5]),

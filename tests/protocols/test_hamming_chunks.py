@@ -44,7 +44,7 @@ def over(run, variant, handle):
 @pytest.mark.parametrize("variant", VARIANTS)
 @often
 @given(seed=st.integers(0, 2**32 - 1))
-def test_links_that_reorder_and_double_change_nothing(federation, make_shards, variant, seed):
+def test_reordering_and_duplicating_links_do_not_change_the_result(federation, make_shards, variant, seed):
     run = federation(make_shards([2, 4, 3]), variant=variant, bits=BITS[variant])
     random, loop = np.random.default_rng(seed), run.world.loop
 
@@ -59,7 +59,7 @@ def test_links_that_reorder_and_double_change_nothing(federation, make_shards, v
 @pytest.mark.parametrize("variant", VARIANTS)
 @often
 @given(data=st.data())
-def test_a_chunk_that_is_lost_ends_its_pair_alone(federation, make_shards, variant, data):
+def test_a_lost_chunk_ends_only_its_pair(federation, make_shards, variant, data):
     run = federation(make_shards([2, 4, 3]), variant=variant, bits=BITS[variant])
     kind, at = data.draw(st.sampled_from(KINDS[variant])), data.draw(st.integers(0, 3))
     seen = Counter()
@@ -80,7 +80,7 @@ def test_a_chunk_that_is_lost_ends_its_pair_alone(federation, make_shards, varia
 @pytest.mark.parametrize("variant", VARIANTS)
 @often
 @given(data=st.data())
-def test_a_peer_that_repeats_and_invents_chunks_changes_nothing(federation, make_shards, variant, data):
+def test_repeated_and_invented_chunks_do_not_change_the_result(federation, make_shards, variant, data):
     run = federation(make_shards([2, 4, 3]), variant=variant, bits=BITS[variant])
     culprit = data.draw(st.sampled_from(run.clients))
     send, history = culprit.send, []
@@ -103,7 +103,7 @@ def test_a_peer_that_repeats_and_invents_chunks_changes_nothing(federation, make
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_chunk_that_cannot_be_ends_its_pair_at_once(federation, make_shards, variant, which):
+def test_an_invalid_chunk_ends_its_pair_at_once(federation, make_shards, variant, which):
     run = federation(make_shards([2, 3, 2]), variant=variant, bits=BITS[variant])
     kind, culprit = KINDS[variant][which], run.clients[1 - which]
     send = culprit.send
@@ -120,13 +120,13 @@ def test_a_chunk_that_cannot_be_ends_its_pair_at_once(federation, make_shards, v
 
 
 @pytest.mark.parametrize("kind", [Extension, Corrections, TransferRequest, TransferReply])
-def test_the_number_is_no_payload(kind):
+def test_the_number_of_a_chunk_is_not_counted_as_payload(kind):
     assert repr(kind(3, b"12345")) == f"<{kind.__name__}, 5 B of payload>"
     assert kind(3, b"12345").number == 3
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_chunk_costs_no_round_trip(federation, make_shards, variant):
+def test_chunks_are_sent_without_waiting_for_a_round_trip(federation, make_shards, variant):
     run = federation(make_shards([2, 12]), variant=variant, bits=BITS[variant])
     run.run().assert_equals_oracle()
     asked, answered = KINDS[variant]
@@ -141,7 +141,7 @@ def test_a_chunk_costs_no_round_trip(federation, make_shards, variant):
 
 
 @pytest.mark.long
-def test_a_run_holds_what_may_be_under_way_and_once_only(federation, make_shards, monkeypatch):
+def test_a_run_holds_the_bytes_in_flight_only_once_in_memory(federation, make_shards, monkeypatch):
     monkeypatch.undo()
     budget = 4 << 20
     monkeypatch.setattr(ot_pair, "_UNDER_WAY", budget)

@@ -21,7 +21,9 @@ VICTIMS = ("client/0", "client/2", "client/3")
     bits=st.sampled_from([8, 9, 64, 100, 254, 255]),
     topology=st.sampled_from(["mesh", "star"]),
 )
-def test_h_labels_and_z_equal_those_of_another_variant(federation, make_shards, sizes, bits, topology) -> None:
+def test_the_direct_variant_has_the_same_h_labels_and_z_as_the_plaintext_variant(
+    federation, make_shards, sizes, bits, topology
+) -> None:
     runs = [
         federation(make_shards(sizes), variant=variant, bits=bits, topology=topology).run()
         for variant in ("plaintext", "direct")
@@ -35,7 +37,7 @@ def test_h_labels_and_z_equal_those_of_another_variant(federation, make_shards, 
     runs[1].assert_equals_oracle()
 
 
-def test_nothing_but_the_hashes_and_the_members_is_sent(federation, make_shards) -> None:
+def test_only_hashes_and_members_are_sent(federation, make_shards) -> None:
     run = federation(make_shards([5, 3, 6]), variant="direct", bits=57).run()
     hamming = [packet for packet in run.packets if packet.step.startswith("hamming.")]
     assert {packet.type for packet in hamming} == {"Hashes", "Members"}
@@ -52,7 +54,7 @@ def test_nothing_but_the_hashes_and_the_members_is_sent(federation, make_shards)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["lsh.hash", "hamming.encode", "hamming.report", "influence.request"])
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_lost_client_costs_itself_only(federation, make_shards, victim, step, when) -> None:
+def test_a_lost_client_leaves_the_other_clients_in_the_result(federation, make_shards, victim, step, when) -> None:
     fault = Crash(victim, **{when: step})
     run = federation(make_shards([5, 3, 6, 4]), variant="direct", faults=[fault]).run()
     others = tuple(client.name for client in run.clients if client.name != victim)
@@ -61,7 +63,7 @@ def test_a_lost_client_costs_itself_only(federation, make_shards, victim, step, 
     run.assert_equals_oracle()
 
 
-def test_invalid_hashes_are_as_none(federation, make_shards) -> None:
+def test_a_client_with_invalid_hashes_is_left_out(federation, make_shards) -> None:
     run = federation(make_shards([5, 3, 6, 4]), variant="direct")
     variant = run.server.parameters.variant
 
@@ -76,7 +78,7 @@ def test_invalid_hashes_are_as_none(federation, make_shards) -> None:
     run.assert_equals_oracle()
 
 
-def test_packed_rows() -> None:
+def test_packed_rows_equal_numpys_packed_bits() -> None:
     random = np.random.default_rng(1)
     for rows, bits in [(0, 5), (1, 8), (3, 13), (4, 16)]:
         table = random.integers(2, size=(rows, bits)).astype(bool)

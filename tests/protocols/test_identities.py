@@ -52,7 +52,7 @@ def signed(federation, make_shards, recovery: str = "shamir", **given):
 
 @pytest.mark.parametrize("variant", ["plaintext", "paillier"])
 @pytest.mark.parametrize("recovery", RECOVERIES)
-def test_a_signed_run_comes_to_the_same(federation, make_shards, recovery: str, variant: str) -> None:
+def test_a_run_with_signed_identities_has_the_same_result(federation, make_shards, recovery: str, variant: str) -> None:
     few = make_shards(SIZES[:4])
     runs = [
         federation(few, recovery=RECOVERIES[recovery](), variant=variant, identities=known).run()
@@ -66,7 +66,7 @@ def test_a_signed_run_comes_to_the_same(federation, make_shards, recovery: str, 
 
 
 @pytest.mark.parametrize("recovery", RECOVERIES)
-def test_payload_by_type(federation, make_shards, recovery: str) -> None:
+def test_the_payload_of_signed_runs_by_type_equals_the_formula(federation, make_shards, recovery: str) -> None:
     run = signed(federation, make_shards, recovery, topology="mesh").run()
     found: dict[str, int] = {}
     for row in run.world.ledger.rows():
@@ -83,14 +83,16 @@ def test_payload_by_type(federation, make_shards, recovery: str) -> None:
 
 @pytest.mark.parametrize("step", ["rowsums.deal", "rowsums.mask", "rowsums.agree", "rowsums.reveal"])
 @pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
-def test_lost_at_any_step(federation, make_shards, recovery: str, step: str) -> None:
+def test_clients_lost_at_any_step_are_left_out_of_a_signed_run(
+    federation, make_shards, recovery: str, step: str
+) -> None:
     lost = ("client/2", "client/9")
     run = signed(federation, make_shards, recovery, faults=[Crash(name, before=step) for name in lost]).run()
     assert tuple(client.name for client in run.labeled_clients) == tuple(n for n in NAMES if n not in lost)
     run.assert_equals_oracle()
 
 
-def test_with_a_third_lost_there_is_no_sum(federation, make_shards) -> None:
+def test_with_more_than_a_third_lost_there_is_no_sum(federation, make_shards) -> None:
     """Seven of ten must sign."""
     assert consistency.needed(10) == 7
     for count, completes in ((3, True), (4, False)):
@@ -101,7 +103,7 @@ def test_with_a_third_lost_there_is_no_sum(federation, make_shards) -> None:
             assert "6 clients are left; protocol.threshold is 7" in run.server.aborted
 
 
-def test_who_is_lost_in_the_set_up_does_not_count(federation, make_shards) -> None:
+def test_clients_lost_in_the_set_up_do_not_count_for_the_quorum(federation, make_shards) -> None:
     """Server and clients agree on |P|, which is then smaller than the Roster."""
     run = signed(federation, make_shards, faults=[Crash(name, before="setup.seed") for name in NAMES[6:]]).run()
     assert run.server.record.contributors == NAMES[:6]
@@ -187,7 +189,7 @@ def test_keys_of_an_earlier_round_or_attempt_are_refused(federation, make_shards
 
 
 @pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
-def test_another_list_of_who_takes_part_is_refused(federation, make_shards, recovery: str) -> None:
+def test_a_list_of_participants_that_differs_between_clients_is_refused(federation, make_shards, recovery: str) -> None:
     """client/0 is shown that client/9 left during the set-up: with this list, signatures of second keys are invalid."""
 
     def fewer(name: str, message):
@@ -202,7 +204,7 @@ def test_another_list_of_who_takes_part_is_refused(federation, make_shards, reco
 
 
 @pytest.mark.parametrize("kind", [DealtKey, Agreed])
-def test_clients_that_sign_what_they_were_not_shown(federation, make_shards, kind: type) -> None:
+def test_clients_with_wrong_signatures_are_named_and_left_out(federation, make_shards, kind: type) -> None:
     """Three clients sign their own keys, or the sets, wrongly: the server names them, and continues without them."""
     run, byzantine = signed(federation, make_shards), NAMES[2:5]
 
@@ -261,7 +263,7 @@ def test_keys_of_an_earlier_set_up_in_the_same_round_are_refused() -> None:
 
 
 @pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
-def test_split_views_of_u3_are_not_answered(federation, make_shards, recovery: str) -> None:
+def test_different_views_of_the_survivors_are_not_answered(federation, make_shards, recovery: str) -> None:
     """Half of the clients are shown U3 without client/9: no set has seven signatures, so no share is revealed."""
 
     def split(name: str, message):
@@ -278,7 +280,7 @@ def test_split_views_of_u3_are_not_answered(federation, make_shards, recovery: s
 
 
 @pytest.mark.parametrize("kind", ["other", "replayed", "few", "one for all", "nonsense", "places"])
-def test_an_agreement_that_is_none_is_refused(federation, make_shards, kind: str) -> None:
+def test_an_invalid_agreement_is_refused(federation, make_shards, kind: str) -> None:
     def changed(name: str, message):
         if not isinstance(message, Agreement) or name != "client/0":
             return message
@@ -340,7 +342,7 @@ def problems(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_signature_is_of_no_use_elsewhere(change: dict[str, Any]) -> None:
+def test_a_signature_is_invalid_for_any_other_context(change: dict[str, Any]) -> None:
     assert problems() == {}
     assert list(problems(**change)) == [change.get("by", "client/0")]
 
@@ -355,7 +357,7 @@ def test_an_unknown_signer_is_named() -> None:
         world.loop.run(few.sign(party, "key", 1, b"a"))
 
 
-def test_files_hold_what_was_made(tmp_path: Path) -> None:
+def test_identity_files_hold_the_generated_keys(tmp_path: Path) -> None:
     identity_files.make(tmp_path, NAMES[:3])
     known = identity_files.load(tmp_path, NAMES[:3], ["client/1"])
     assert set(known.public) == set(NAMES[:3]) and set(known.private) == {"client/1"}
@@ -373,14 +375,14 @@ def test_files_hold_what_was_made(tmp_path: Path) -> None:
         ("client-1.key", b"nothing", "client-1.key has no Ed25519 private key in PEM"),
     ],
 )
-def test_files_that_hold_no_keys(tmp_path: Path, file: str, content: bytes, problem: str) -> None:
+def test_files_without_keys_are_refused(tmp_path: Path, file: str, content: bytes, problem: str) -> None:
     identity_files.make(tmp_path, NAMES[:2])
     (tmp_path / file).write_bytes(content)
     with pytest.raises(ValueError, match=problem):
         identity_files.load(tmp_path, NAMES[:2], ["client/1"])
 
 
-def test_a_private_key_of_another_is_refused(tmp_path: Path) -> None:
+def test_a_private_key_of_another_party_is_refused(tmp_path: Path) -> None:
     identity_files.make(tmp_path, NAMES[:2])
     (tmp_path / "client-1.key").write_bytes((tmp_path / "client-0.key").read_bytes())
     with pytest.raises(ValueError, match="the private key of client/1 is not that of its public one"):

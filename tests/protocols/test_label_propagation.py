@@ -29,7 +29,7 @@ def test_labels_and_confidences_are_always_in_range(z):
     assert (confidence[nothing] == 0).all()
 
 
-def test_known_rows():
+def test_known_scores_have_their_known_labels_and_confidences():
     labels, confidence = label_rows(
         np.array([[0.0, 3.0, 0.0], [2.0, 2.0, 2.0], [0.0, 5.0, 5.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 4.0]])
     )
@@ -38,20 +38,20 @@ def test_known_rows():
     np.testing.assert_allclose(confidence, [1, 0, 1 - math.log(2) / math.log(3), 0, 1], atol=1e-15)
 
 
-def test_confidence_is_that_of_the_paper():
+def test_confidence_is_the_formula_of_the_paper():
     z = np.random.default_rng(1).random((50, 7))
     shares = z / z.sum(axis=1, keepdims=True)
     expected = 1 + (shares * np.log(shares)).sum(axis=1) / np.log(7)
     np.testing.assert_allclose(label_rows(z)[1], expected, atol=1e-14)
 
 
-def test_a_single_class_is_certain_where_it_reaches():
+def test_a_single_class_is_certain_for_points_with_a_positive_score():
     labels, confidence = label_rows(np.array([[3.0], [0.0], [-1.0]]))
     assert labels.tolist() == [0, -1, -1]
     assert confidence.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_scores_that_are_none():
+def test_scores_that_are_not_finite_or_have_no_class_are_refused():
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="finite"):
             label_rows(np.array([[1.0, bad]]))
@@ -69,21 +69,21 @@ def test_labels_spread_within_a_cluster_and_not_beyond():
     assert z.shape == (7, 2)
 
 
-def test_without_labels_there_is_nothing_to_spread():
+def test_without_labels_all_scores_are_zero():
     z, labels, confidence = propagate(np.ones((3, 3), dtype=int), 8, np.full(3, -1), classes=4, k=2, alpha=0.9)
     assert not z.any()
     assert labels.tolist() == [-1, -1, -1]
     assert not confidence.any()
 
 
-def test_without_labels_nothing_spreads():
+def test_without_a_labeled_point_no_point_gets_a_label():
     h = np.full((3, 3), 1)
     found = [propagate(h, 8, np.array(labels), classes=2, k=2, alpha=0.9) for labels in ([0, -1, -1], [-1, -1, -1])]
     assert [one.labels.tolist() for one in found] == [[0, 0, 0], [-1, -1, -1]]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_digits_need_each_other(seed):
+def test_one_graph_of_all_clients_beats_each_clients_own_on_digits(seed):
     """The paper's claim (abstract; Table 1) at a small size: one graph of all clients beats each client's own.
 
     1797 digits, 10 clients iid, a tenth labeled, L = 1024, k = 10, alpha = 0.99.

@@ -170,7 +170,7 @@ def kinds_made(variant: str, recovery) -> set[str]:
         for long in [variant == "naor-pinkas" or (variant, recovery.name) == ("unpacked", "restart")]
     ],
 )
-def test_no_secret_is_seen_by_others(play, secrets, variant, recovery) -> None:
+def test_no_secret_is_in_any_message_except_the_group_seed(play, secrets, variant, recovery) -> None:
     run = play(variant, recovery)
     assert set(secrets.kinds) == kinds_made(variant, recovery)
     assert len(secrets.opened) == sum(packet.sealing > 0 for packet in run.packets) > 0
@@ -180,7 +180,7 @@ def test_no_secret_is_seen_by_others(play, secrets, variant, recovery) -> None:
 
 
 @pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
-def test_no_secret_is_seen_when_clients_are_lost(play, secrets, recovery) -> None:
+def test_no_secret_is_in_any_message_when_clients_are_lost(play, secrets, recovery) -> None:
     faults = [Crash("client/1", before="rowsums.mask")]
     run = play("iknp", recovery, faults)
     assert run.server.record.contributors == ("client/0", "client/2")
@@ -189,14 +189,14 @@ def test_no_secret_is_seen_when_clients_are_lost(play, secrets, recovery) -> Non
 
 
 @pytest.mark.parametrize("recovery", RECOVERIES, ids=lambda recovery: recovery.name)
-def test_the_plaintext_variant_shows_bits_to_clients_and_to_them_alone(play, secrets, recovery) -> None:
+def test_the_plaintext_variant_shows_bits_only_to_clients(play, secrets, recovery) -> None:
     run = play("plaintext", recovery)
     assert secrets.found_in(packet.data for packet in run.packets) == set()
     assert secrets.found_in(secrets.opened) == {"group seed", "bits"}
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<i4", "<i8"])
-def test_the_search_finds_what_is_there(play, secrets, dtype) -> None:
+def test_the_search_for_secrets_finds_planted_ones(play, secrets, dtype) -> None:
     client = play("plaintext").clients[0]
     for kind, data in {
         "labels": client.shard.labels.astype(dtype).tobytes(),

@@ -39,7 +39,7 @@ class FakeParty:
         self.notes.append(note)
 
 
-def test_a_content_leaves_in_its_round_alone_and_no_other_in_that_round() -> None:
+def test_a_release_is_allowed_only_in_its_round_and_only_with_one_content() -> None:
     party: Any = FakeParty()
     release(party, "sums", b"one")
     release(party, "sums", b"one")
@@ -75,7 +75,7 @@ def faults(clients: int, step: str) -> str:
     return f"fault=[{', '.join(BACK.format(j, step) for j in range(clients))}]"
 
 
-def test_answers_of_dp_fedct_leave_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dp_fedct_client_releases_its_answers_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main: Callable[..., Any] = cotraining.CotrainingServer.main
 
     async def asking_again(self: Any) -> None:
@@ -93,7 +93,7 @@ def test_answers_of_dp_fedct_leave_once_a_round(tmp_path: Path, monkeypatch: pyt
     assert sent_by_clients(result.folder, after=0.0)["LocalPredictions"] == 2 * 5
 
 
-def test_a_client_of_private_cells_that_is_back_adds_no_second_noise(
+def test_a_returning_client_of_private_cells_adds_no_second_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = cells.server
@@ -118,7 +118,9 @@ def test_a_client_of_private_cells_that_is_back_adds_no_second_noise(
     assert after["Join"] and not after["MaskedChunk"]
 
 
-def test_hashes_with_flipped_bits_leave_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_releases_hashes_with_flipped_bits_once_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     honest = xclp._hold_rounds
 
     async def again(me: Any, parameters: Any) -> None:
@@ -137,7 +139,7 @@ def test_hashes_with_flipped_bits_leave_once_a_round(tmp_path: Path, monkeypatch
     assert before["Hashes"], before
 
 
-def test_models_with_noise_leave_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_releases_models_with_noise_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client called again in the round, with another model, would draw other noise: it sends nothing."""
     pytest.importorskip("torch")
     honest = FedAvgServer.run_round

@@ -28,7 +28,7 @@ def test_distances_count_the_bits_that_differ(both):
     assert np.array_equal(distances(pack_bits(rows), pack_bits(others)), expected)
 
 
-def test_the_first_bit_is_the_lowest():
+def test_the_first_bit_is_packed_as_the_lowest():
     packed = pack_bits(np.array([[True, False, False, False, False, False, False, False, False, True]]))
     assert packed.tolist() == [[1, 2]]
     assert int.from_bytes(packed[0].tobytes(), "little") == 1 << 0 | 1 << 9
@@ -58,7 +58,7 @@ def test_planes_are_standard_normal():
 
 
 @pytest.mark.parametrize("bits", [8, 24, 25, 300])
-def test_planes_are_orthogonal_as_far_as_there_are_dimensions(bits):
+def test_planes_are_orthogonal_up_to_the_number_of_dimensions(bits):
     drawn = planes(SEED, bits, 24, orthogonal=True)
     assert drawn.shape == (bits, 24)
     gram = drawn @ drawn.T if bits <= 24 else drawn.T @ drawn
@@ -82,20 +82,20 @@ def test_orthogonal_planes_estimate_cosines_better_and_are_not_biased():
     assert errors[True] < 0.95 * errors[False]
 
 
-def test_arguments_are_checked():
+def test_invalid_seeds_and_bits_are_refused():
     with pytest.raises(ValueError, match="32 bytes, not 16"):
         planes(bytes(16), 8, 8)
     with pytest.raises(ValueError, match=r"bits\(=0\)"):
         planes(SEED, 0, 8)
 
 
-def test_a_bit_says_on_which_side_of_its_plane_a_vector_is():
+def test_a_bit_is_the_side_of_its_plane_on_which_a_vector_lies():
     sides = np.array([[1.0, 0.0], [0.0, -1.0]])
     vectors = np.array([[2.0, 3.0], [-1.0, -1.0], [0.0, 0.0]])
     assert hash_bits(vectors, sides).tolist() == [[True, False], [False, True], [True, True]]
 
 
-def test_hamming_distances_tell_angles():
+def test_hamming_distances_estimate_angles():
     """cos(v, v') ~ cos(pi h / L); with L = 4096 the angle's standard error is below pi / 2 / 64 = 0.025."""
     angles = np.linspace(0.0, np.pi, 9)
     vectors = np.column_stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)])
@@ -105,7 +105,7 @@ def test_hamming_distances_tell_angles():
     assert estimates[0] == 0.0
 
 
-def test_only_the_direction_counts():
+def test_hashes_depend_only_on_the_direction_of_a_vector():
     vectors = np.random.default_rng(1).standard_normal((20, 6))
     own = planes(SEED, 256, 6)
     assert np.array_equal(hash_bits(vectors, own), hash_bits(8.0 * vectors, own))

@@ -14,7 +14,7 @@ from tacit.protocols.sums.members import drawn, exceeded_by
 NAMES = tuple(f"client/{number}" for number in range(40))
 
 
-def test_another_digest_draws_other_members_and_each_client_as_often() -> None:
+def test_members_follow_from_the_digest_and_each_client_is_drawn_equally_often() -> None:
     draws = [drawn(Group(NAMES, {}, {}, digest=bytes([i, j])), 10) for i in range(20) for j in range(20)]
     assert all(len(set(one)) == 10 for one in draws) and len(set(draws)) == len(draws)
     counts = [sum(name in one for one in draws) for name in NAMES]  # 400 draws of a quarter: 100 +- 8.7 each
@@ -24,7 +24,9 @@ def test_another_digest_draws_other_members_and_each_client_as_often() -> None:
 
 
 @given(st.integers(1, 300), st.data())
-def test_the_tail_is_the_least_that_is_rare_enough(clients: int, data: st.DataObject) -> None:
+def test_the_bound_on_marked_members_is_the_least_with_the_allowed_probability(
+    clients: int, data: st.DataObject
+) -> None:
     marked, members = data.draw(st.integers(0, clients)), data.draw(st.integers(1, clients))
     allowed = Fraction(1, 2 ** data.draw(st.integers(1, 30)))
     x, probability = exceeded_by(clients, marked, members, allowed)

@@ -79,7 +79,7 @@ def proved(run_id: bytes, name: str) -> bytes:
     return key_proof.prove(key, proof_context(run_id, name))
 
 
-def test_a_modulus_that_is_not_due_is_refused(federation, make_shards) -> None:
+def test_a_modulus_in_a_variant_without_moduli_is_refused(federation, make_shards) -> None:
     run = with_variants(federation(make_shards([3, 4, 2]), bits=BITS), PlaintextHamming(BITS), OURS).run()
     assert run.client("client/2").ending.endswith("your contribution is refused: none was due")
     assert run.server.record.members == ("client/0", "client/1")

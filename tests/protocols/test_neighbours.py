@@ -165,7 +165,7 @@ def around(names: Sequence[str] = NAMES) -> dict[str, tuple[str, ...]]:
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 @pytest.mark.parametrize("count", [3, 7, 8, 12, 25])
-def test_nobody_lost(count: int, topology: str) -> None:
+def test_without_losses_the_sum_in_a_graph_is_exact(count: int, topology: str) -> None:
     run = Run(count, topology=topology)
     run.assert_sums()
     assert {client.ending for client in run.clients} == {"completed"}
@@ -175,7 +175,7 @@ def test_nobody_lost(count: int, topology: str) -> None:
 
 
 @pytest.mark.parametrize("count", [5, 12, 25])
-def test_payload_by_type(count: int) -> None:
+def test_the_payload_of_a_sum_in_a_graph_by_type_equals_the_formula(count: int) -> None:
     run = Run(count, topology="mesh")
     found: dict[str, int] = {}
     for row in run.world.ledger.rows():
@@ -189,19 +189,19 @@ def test_payload_by_type(count: int) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["sum.deal", "sum.mask", "sum.reveal"])
 @pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/11")], ids=len)
-def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
+def test_clients_lost_at_any_step_are_left_out_of_a_sum_in_a_graph(step: str, when: str, lost: tuple[str, ...]) -> None:
     run = Run(faults=[Crash(name, **{when: step}) for name in lost])
     counts = step == "sum.reveal" or (step == "sum.mask" and when == "after")
     run.assert_sums(*(() if counts else lost))
     assert {client.ending for client in run.clients if client.name not in lost} == {"completed"}
 
 
-def test_lost_at_several_places() -> None:
+def test_clients_lost_at_several_steps_are_left_out_of_a_sum_in_a_graph() -> None:
     early = [Crash("client/1", before="sum.deal"), Crash("client/3", after="sum.deal")]
     Run(25, faults=[*early, Crash("client/5", after="sum.mask")]).assert_sums("client/1", "client/3")
 
 
-def test_lost_amid_its_chunks() -> None:
+def test_a_client_lost_between_its_chunks_is_left_out_and_no_mask_is_reused() -> None:
     def second(packet: Packet) -> bool:
         return (packet.type, packet.sender) == ("MaskedChunk", "client/2") and _opened(packet, MaskedChunk).number == 1
 
@@ -220,7 +220,7 @@ def _opened(packet: Packet, kind: type) -> Any:
     return decode_body(frame, frame.body, kind)
 
 
-def test_whose_shares_too_few_have_is_left_out_before_anybody_masks() -> None:
+def test_a_client_whose_shares_too_few_hold_is_left_out_before_masking() -> None:
     run = Run(lose=lambda packet: packet.type == "DealtShares" and packet.sender == "client/4")
     run.assert_sums("client/4")
     assert run.count("SumStart") == 12 + 11
@@ -228,7 +228,7 @@ def test_whose_shares_too_few_have_is_left_out_before_anybody_masks() -> None:
     assert [loss.action for loss in run.server.lost] == ["its shares were not received: summing starts again"]
 
 
-def test_who_is_well_stays_where_all_its_neighbours_are_silent() -> None:
+def test_a_client_whose_neighbours_are_all_silent_stays_in_the_sum() -> None:
     packets = Run(tolerance=Tolerance(0, 0, 1)).packets
     shown = next(_opened(p, Neighbours).names for p in packets if p.type == "Neighbours")
     silent = [name for name in shown if name != "client/0"]
@@ -236,7 +236,7 @@ def test_who_is_well_stays_where_all_its_neighbours_are_silent() -> None:
     run.assert_sums(*silent)
 
 
-def test_the_graph_is_another_in_each_attempt_and_the_same_in_each_run() -> None:
+def test_the_graph_differs_between_attempts_and_is_equal_in_repeated_runs() -> None:
     def neighbourhoods() -> list[list[str]]:
         run = Run(lose=lambda packet: packet.type == "DealtShares" and packet.sender == "client/11")
         return [_opened(packet, Neighbours).names for packet in run.packets if packet.type == "Neighbours"]
@@ -256,7 +256,7 @@ def test_more_lost_than_tolerated_is_a_clear_outcome() -> None:
     assert run.count("SumStart") == len(NAMES)
 
 
-def test_for_a_failed_opening_the_silent_are_blamed() -> None:
+def test_a_failed_opening_is_blamed_on_the_silent_clients() -> None:
     run = Run(faults=[Crash(name, after="sum.mask") for name in NAMES[5:]])
     assert run.server.total is None and {loss.party for loss in run.server.lost} == set(NAMES[5:])
 
@@ -298,7 +298,7 @@ def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=range(11),
 )
-def test_a_neighbourhood_that_is_none_is_refused(change: Callable[[Neighbours], Neighbours], problem: str) -> None:
+def test_an_invalid_list_of_neighbours_is_refused(change: Callable[[Neighbours], Neighbours], problem: str) -> None:
     async def plan(server: Liar) -> None:
         await server.start()
         server.send("client/0", change(server.shown(around()["client/0"], len(NAMES))))
@@ -324,7 +324,7 @@ def test_a_sum_among_too_few_is_refused() -> None:
     assert not run.senders(DealtShares)
 
 
-def test_in_an_unsymmetric_graph_nobody_masks() -> None:
+def test_a_client_with_too_few_mutual_neighbours_sends_no_masked_values() -> None:
     """client/0 is shown as a neighbour to clients that it is not shown; too few of its own neighbours deal to it."""
 
     async def plan(server: Liar) -> None:
@@ -369,7 +369,7 @@ def test_shares_of_another_graph_cannot_be_opened() -> None:
     ],
     ids=["too few", "not itself", "a stranger"],
 )
-def test_survivors_that_are_refused(left: Callable[[Sequence[str]], Sequence[str]], why: str) -> None:
+def test_too_few_or_invalid_survivors_are_refused(left: Callable[[Sequence[str]], Sequence[str]], why: str) -> None:
     async def plan(server: Liar) -> None:
         await server.start()
         await server.show(around())
@@ -381,7 +381,7 @@ def test_survivors_that_are_refused(left: Callable[[Sequence[str]], Sequence[str
     assert not run.senders(Revealed)
 
 
-def test_one_u3_and_one_kind_of_share_for_each() -> None:
+def test_a_client_answers_one_set_of_survivors_with_one_kind_of_share_each() -> None:
     async def plan(server: Liar) -> None:
         await server.start()
         await server.show(around())

@@ -94,7 +94,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_ends_with_what_the_oracle_says_and_sends_what_the_formula_says(file: Path, tmp_path: Path) -> None:
+def test_the_result_equals_the_oracle_and_the_bytes_equal_the_formula(file: Path, tmp_path: Path) -> None:
     result = run(load(file), out=tmp_path / "run")
     assert (result.outcome, result.output, result.equals_plaintext) == ("completed", [60.0], True)
     sent = {row.type: row.payload for row in byte_rows(result.folder)}
@@ -103,7 +103,7 @@ def test_a_run_ends_with_what_the_oracle_says_and_sends_what_the_formula_says(fi
     assert run(load(file, seed=2), out=tmp_path / "other").trace_hash != result.trace_hash
 
 
-def test_faults_strike_at_its_steps_and_messages(file: Path, tmp_path: Path) -> None:
+def test_faults_strike_at_steps_and_messages_of_a_new_protocol(file: Path, tmp_path: Path) -> None:
     faults = (
         'fault=[{kind="crash", party="client/1", at="count.send"}, {kind="lose", message="CountSent", peer="server"}]'
     )
@@ -125,7 +125,7 @@ def test_too_few_clients_are_a_clear_abort(file: Path, tmp_path: Path) -> None:
     assert result.endings["client/5"] == "completed" and result.endings["client/0"] == "crashed"
 
 
-def test_its_own_keys_are_keys_of_a_scenario(file: Path) -> None:
+def test_keys_of_a_new_protocol_are_keys_of_a_scenario(file: Path) -> None:
     (row,) = [row for row in keys() if row.name == "protocol.least"]
     assert row.protocols == ("count-points",)
     assert load(file, ["protocol.least=10"]).protocol.least == 10  # type: ignore[attr-defined]
@@ -136,19 +136,19 @@ def test_its_own_keys_are_keys_of_a_scenario(file: Path) -> None:
     assert read("xclp-digits", ["protocol.least=1"]).unused == ("protocol.least",)
 
 
-def test_no_fault_breaks_a_promise(file: Path) -> None:
+def test_no_fault_breaks_a_promise_of_a_new_protocol(file: Path) -> None:
     found = campaign(load(file), Plan(schedules=25, seed=5))
     assert [failure.how for failure in found.failures] == []
     assert {one.outcome for one in found.verdicts} == {"completed", "aborted"}
 
 
-def test_a_wrong_result_breaks_the_promise_of_the_oracle(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_differs_from_the_oracle_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counting, "oracle", lambda self, keys, shards: np.array([61.0]))
     found = campaign(load(file), Plan(schedules=0, singles=False))
     assert [failure.promise for failure in found.failures] == ["equal to the oracle"]
 
 
-def test_what_cannot_be_added() -> None:
+def test_an_invalid_or_duplicate_protocol_is_refused() -> None:
     class Nameless(Counting):
         name = "Not A Name"
 
@@ -163,14 +163,16 @@ def test_what_cannot_be_added() -> None:
 # --- mistakes in declarations and results
 
 
-def test_keys_of_others_are_unused_and_its_own_are_not(file: Path) -> None:
+def test_only_keys_of_other_protocols_are_listed_as_unused(file: Path) -> None:
     file.write_text(SCENARIO.format(keys="least = 3\nmin_clients = 4\ngroup = 'p256'"))
     assert read(file).unused == ("protocol.group",)
     loaded = read(file, ["protocol.name=xclp", "data.labeled=0.5"])
     assert "protocol.least" in loaded.unused
 
 
-def test_what_the_server_returns_must_be_a_result(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_returns_no_valid_result_fails_the_run(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing(self: Counting, me: Server, keys: Any, group: Group) -> None:
         return None
 
@@ -200,14 +202,16 @@ def test_what_the_server_returns_must_be_a_result(file: Path, tmp_path: Path, mo
     ]
 
 
-def test_what_the_oracle_returns_must_be_numbers(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oracle_that_returns_no_numbers_fails_the_run(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Counting, "oracle", lambda self, keys, shards: None)
     result = run(load(file), out=tmp_path / "run")
     assert result.outcome == "failed"
     assert result.reason == "TypeError: what Counting.oracle returns must be numbers, not None."
 
 
-def test_who_is_well_and_left_out_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_out_a_client_that_is_well_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Counting.server
 
     async def without_the_last(self: Counting, me: Server, keys: Any, group: Group) -> Found:

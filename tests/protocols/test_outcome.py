@@ -25,7 +25,7 @@ def facts(reason: Reason) -> tuple[object, ...]:
 
 
 @given(REASONS, st.lists(st.sampled_from(["client/0", "client/7"]), unique=True))
-def test_facts_survive_processes_and_files(reason: Reason, lost: list[str]) -> None:
+def test_facts_of_a_reason_survive_processes_and_files(reason: Reason, lost: list[str]) -> None:
     reason = reason.with_lost(lost)
     assert facts(pickle.loads(pickle.dumps(reason))) == facts(reason)
     kinds = {"outcome:Reason": Reason}
@@ -36,13 +36,13 @@ def test_facts_survive_processes_and_files(reason: Reason, lost: list[str]) -> N
 
 
 @given(st.text())
-def test_a_text_alone_is_a_kind_without_values(text: str) -> None:
+def test_a_reason_of_a_plain_text_has_no_values(text: str) -> None:
     reason = Reason.of(text)
     assert (str(reason), reason.kind, reason.values, bool(reason)) == (text, text, {}, bool(text))
     assert facts(Abort(text).reason) == facts(reason) and str(Abort(text)) == text
 
 
-def test_the_sentence_is_made_of_the_facts() -> None:
+def test_the_sentence_of_a_reason_is_made_of_its_facts() -> None:
     why = Reason("{left} of {of}", left=np.int64(3), of=4)
     reason = Reason("after {time:g} s: {why}", time=np.float64(2.50), why=why)
     assert reason == "after 2.5 s: 3 of 4"
@@ -62,7 +62,7 @@ def test_different_reasons_are_joined() -> None:
     assert both == "1 left; 2 left" and [*both.values.values()] == [one, other]
 
 
-def test_what_is_required_is_in_the_reason() -> None:
+def test_the_reason_of_too_few_clients_states_the_requirement() -> None:
     with pytest.raises(Abort) as caught:
         require(2, "clients", 3, "protocol.threshold")
     assert str(caught.value) == "2 clients are left; protocol.threshold is 3"

@@ -65,12 +65,12 @@ def assert_refused(run, kind: str, why: str) -> None:
         ("incarnations", lambda n: n + 1, f"incarnation 2 is ascribed to {NAME}, which is in its 1."),
     ],
 )
-def test_another_entry_in_the_roster(lied_to, field, value, why) -> None:
+def test_a_changed_entry_of_a_client_in_the_roster_is_refused(lied_to, field, value, why) -> None:
     assert_refused(lied_to(Roster, with_entry(field, value)), "Roster", why)
 
 
 @pytest.mark.parametrize("bit", [0, 8], ids=["labeled", "unlabeled"])
-def test_other_flags_in_rows(lied_to, bit: int) -> None:
+def test_changed_flags_of_a_clients_rows_are_refused(lied_to, bit: int) -> None:
     def flipped(flags: bytes) -> bytes:
         bits = np.unpackbits(np.frombuffer(flags, np.uint8))
         bits[bit] ^= 1

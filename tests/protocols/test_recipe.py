@@ -47,7 +47,7 @@ def dense(bits: np.ndarray, labels: np.ndarray, k: int, alpha: float) -> tuple[n
     rows=st.sampled_from(["unlabeled", "paper"]),
     recovery=st.sampled_from([Restart(), Shamir()]),
 )
-def test_pseudo_labels_are_those_of_a_dense_computation(
+def test_pseudo_labels_equal_those_of_a_dense_computation(
     federation, make_shards, sizes, k, seed, rows, recovery
 ) -> None:
     shards = make_shards(sizes, CLASSES, seed=seed)
@@ -77,7 +77,7 @@ def test_a_client_without_any_row_still_takes_part_in_the_counts(federation, mak
 @pytest.mark.parametrize("variant", ["paillier", "iknp"])
 @pytest.mark.parametrize("recovery", [Restart(), Shamir()])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_the_counts_are_those_of_the_labels_that_count(federation, make_shards, variant, recovery, when) -> None:
+def test_class_counts_include_only_the_contributing_clients(federation, make_shards, variant, recovery, when) -> None:
     fault = Crash("client/1", **{when: "rowsums.mask"})
     shards = make_shards([5, 9, 6, 4])
     run = federation(shards, variant=variant, recipe=AUTHORS_CODE, recovery=recovery, faults=[fault]).run()
@@ -98,7 +98,7 @@ def test_the_recipes_differ_where_classes_are_uneven(federation, make_shards) ->
 
 
 @pytest.mark.parametrize("count", [0.5, -1.0])
-def test_counts_that_cannot_be_end_the_clients_part(federation, make_shards, count) -> None:
+def test_impossible_class_counts_end_the_clients_part(federation, make_shards, count) -> None:
     run = federation(make_shards([4, 5, 6]), recipe=AUTHORS_CODE)
     send = run.world.network.send
 

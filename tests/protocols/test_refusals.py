@@ -168,7 +168,7 @@ def test_before_masked_values_a_later_attempt_is_followed() -> None:
     assert not run.refused("")
 
 
-def test_one_that_comes_back_in_the_round_remembers() -> None:
+def test_a_client_that_returns_within_a_round_refuses_a_second_sum() -> None:
     async def plan(server: Liar) -> None:
         await server.sum(1, NAMES, ())
         await asyncio.sleep(5.0)
@@ -192,7 +192,7 @@ def test_an_earlier_round_is_refused_after_coming_back() -> None:
     assert run.senders(MaskedChunk)["client/1"] == 1
 
 
-def test_a_second_sum_in_the_round_is_refused_to_whoever_calls_it() -> None:
+def test_a_second_sum_in_a_round_is_refused() -> None:
     async def plan(server: Liar) -> None:
         await server.sum(1, NAMES, NAMES)
         server.broadcast(NAMES, SumDone())
@@ -209,7 +209,7 @@ def test_a_second_sum_in_the_round_is_refused_to_whoever_calls_it() -> None:
     [(summing(), SumStart()), (rows(Shamir()), Summing(list(NAMES)))],
     ids=["secure sum", "rows"],
 )
-def test_an_attempt_that_is_begun_twice_is_dealt_once(part: Making, begin: SumStart | Summing) -> None:
+def test_an_attempt_that_begins_twice_gets_one_dealing_of_keys(part: Making, begin: SumStart | Summing) -> None:
     async def plan(server: Liar) -> None:
         await server.deal(1, NAMES, begin)
         await server.deal(1, NAMES, begin)
@@ -247,7 +247,7 @@ def test_a_sum_among_too_few_is_refused(count: int, changes: dict[str, int], why
         (3, {}, "3 survivors of 5 are fewer than 4"),
     ],
 )
-def test_a_sum_that_is_opened_for_too_few_is_refused(count: int, changes: dict[str, int], why: str) -> None:
+def test_opening_a_sum_for_too_few_survivors_is_refused(count: int, changes: dict[str, int], why: str) -> None:
     async def plan(server: Liar) -> None:
         await server.sum(1, NAMES, NAMES[:count])
 
@@ -269,7 +269,7 @@ def test_members_that_a_client_has_no_key_of_are_refused() -> None:
     assert all("DealtKeys from server: 6 names are not those of client/" in member.ending for member in run.members)
 
 
-def test_another_key_for_oneself_is_refused() -> None:
+def test_a_roster_with_another_key_for_the_client_is_refused() -> None:
     async def plan(server: Liar) -> None:
         server.advance(1, 1)
         server.broadcast(NAMES, SumStart())
@@ -284,7 +284,7 @@ def test_another_key_for_oneself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 1, 2**40])
-def test_a_chunk_that_is_not_there_ends_the_part_of_the_client(number: int) -> None:
+def test_a_request_for_a_missing_chunk_ends_the_part_of_the_client(number: int) -> None:
     async def plan(server: Liar) -> None:
         server.broadcast(await server.deal(1, NAMES, SumStart()), ChunkWanted(number))
         await asyncio.sleep(WAIT)
@@ -301,7 +301,7 @@ some = st.lists(st.sampled_from(NAMES), unique=True).map(sorted)
     asked=st.lists(st.tuples(st.integers(1, 3), some, some), min_size=1, max_size=4),
     back=st.sampled_from([None, "client/0", "client/3"]),
 )
-def test_whatever_is_asked_one_sum_at_most_can_be_opened(
+def test_at_most_one_sum_can_be_opened_under_any_requests(
     asked: list[tuple[int, list[str], list[str]]], back: str | None
 ) -> None:
     """Each client sends masked values in one attempt, and one answer to Survivors, which must name at least three."""
@@ -325,7 +325,7 @@ def test_whatever_is_asked_one_sum_at_most_can_be_opened(
 # Rows
 
 
-def test_rows_are_masked_once_an_attempt_also_after_a_crash() -> None:
+def test_rows_are_masked_once_an_attempt_even_after_a_crash() -> None:
     async def plan(server: Liar) -> None:
         server.advance(1, 1)
         for names in (NAMES, NAMES[1:], NAMES):
@@ -337,7 +337,7 @@ def test_rows_are_masked_once_an_attempt_also_after_a_crash() -> None:
     assert run.refused("mask for a second set in one attempt").count("client/1") == 1
 
 
-def test_another_attempt_at_rows_is_followed() -> None:
+def test_a_new_attempt_at_rows_is_followed() -> None:
     async def plan(server: Liar) -> None:
         for attempt, names in ((1, NAMES), (2, NAMES[1:])):
             server.advance(1, attempt)
@@ -349,7 +349,7 @@ def test_another_attempt_at_rows_is_followed() -> None:
 
 
 @pytest.mark.parametrize("how", [Restart(), Shamir()], ids=lambda one: one.name)
-def test_rows_are_summed_with_enough_who_have_labels(how: SecureRowSums) -> None:
+def test_rows_are_summed_only_with_enough_clients_with_labels(how: SecureRowSums) -> None:
     async def plan(server: Liar) -> None:
         if isinstance(how, Shamir):
             await server.deal(1, NAMES[:4], Summing(list(NAMES[:4])))
@@ -364,7 +364,7 @@ def test_rows_are_summed_with_enough_who_have_labels(how: SecureRowSums) -> None
     assert played(plan, rows(how, NAMES[:3])).senders(MaskedRows) == Counter(NAMES[:4])
 
 
-def test_rows_are_opened_for_enough_who_have_labels() -> None:
+def test_rows_are_opened_only_for_enough_clients_with_labels() -> None:
     async def plan(server: Liar) -> None:
         await server.deal(1, NAMES, Summing(list(NAMES)))
         await server.collect(MaskedRows, NAMES, deadline=WAIT)
@@ -378,7 +378,7 @@ def test_rows_are_opened_for_enough_who_have_labels() -> None:
 
 
 @given(st.data())
-def test_as_many_as_are_always_left_take_no_more_survivors_than_the_threshold(data: st.DataObject) -> None:
+def test_the_survivors_required_for_those_always_left_equal_the_threshold(data: st.DataObject) -> None:
     members = data.draw(st.integers(2, 300))
     threshold = data.draw(st.integers(quorum.threshold_of(None, members), members))
     least = quorum.always_left(members, threshold)

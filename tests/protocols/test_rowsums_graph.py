@@ -33,13 +33,13 @@ def refused(run, text: str) -> list[str]:
     return sorted(e.party for e in run.events if e.note.startswith("refused to") and text in e.note)
 
 
-def test_these_are_enough_for_a_graph() -> None:
+def test_the_clients_of_these_tests_have_an_incomplete_graph() -> None:
     assert not DEGREE.complete and DEGREE.threshold < len(NAMES) // 2 + 1
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 @pytest.mark.parametrize("clients", [3, 8, 10])
-def test_nobody_lost(federation, make_shards, topology, clients) -> None:
+def test_without_losses_all_clients_get_labels_in_a_graph(federation, make_shards, topology, clients) -> None:
     run = federation(make_shards(SIZES[:clients]), recovery=InGraph(), topology=topology).run()
     assert run.server.record.contributors == NAMES[:clients]
     assert len(run.labeled_clients) == clients and attempts(run) == 1
@@ -48,7 +48,7 @@ def test_nobody_lost(federation, make_shards, topology, clients) -> None:
 
 
 @pytest.mark.parametrize("clients", [5, 10])
-def test_payload_by_type(federation, make_shards, clients) -> None:
+def test_the_payload_of_row_sums_in_a_graph_equals_the_formula(federation, make_shards, clients) -> None:
     run = federation(make_shards(SIZES[:clients]), recovery=InGraph(), topology="mesh").run()
     formula = payloads(
         (DealingAmongAll(),),
@@ -65,7 +65,7 @@ def test_payload_by_type(federation, make_shards, clients) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/9")], ids=len)
-def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
+def test_a_client_lost_at_any_step_leaves_labels_equal_to_the_oracle(federation, make_shards, step, when, lost) -> None:
     faults = [Crash(name, **{when: step}) for name in lost]
     run = federation(make_shards(SIZES), recovery=InGraph(), faults=faults).run()
     counts = (step, when) in [("rowsums.mask", "after"), ("rowsums.reveal", "before"), ("rowsums.reveal", "after")]
@@ -99,7 +99,7 @@ def test_more_lost_than_the_graph_withstands_cost_an_attempt(federation, make_sh
         st.integers(0, 10), st.tuples(st.sampled_from(["before", "after"]), st.sampled_from(STEPS)), max_size=5
     ),
 )
-def test_whoever_is_lost_wherever(federation, make_shards, points, lost) -> None:
+def test_any_losses_give_the_oracles_labels_or_a_clear_outcome(federation, make_shards, points, lost) -> None:
     faults = [Crash(f"client/{i}", **{when: step}) for i, (when, step) in lost.items() if i < len(points)]
     run = federation(make_shards(points), recovery=InGraph(), faults=faults).run()
     alive = [client for client in run.clients if client.alive]
@@ -132,7 +132,7 @@ def test_whoever_is_lost_wherever(federation, make_shards, points, lost) -> None
     ],
     ids=range(8),
 )
-def test_a_neighbourhood_that_is_none_is_refused(
+def test_an_invalid_list_of_neighbours_is_refused(
     federation, make_shards, monkeypatch, change: Callable[[Adjacent], Adjacent], problem: str
 ) -> None:
     run = federation(make_shards(SIZES), recovery=InGraph())
@@ -148,7 +148,7 @@ def test_a_neighbourhood_that_is_none_is_refused(
     run.assert_equals_oracle()
 
 
-def test_who_is_shown_another_a_cannot_open_shares(federation, make_shards, monkeypatch) -> None:
+def test_a_client_shown_another_set_of_clients_cannot_open_shares(federation, make_shards, monkeypatch) -> None:
     """client/0 is shown an A without client/9, with the right number of neighbours."""
     few = NAMES[:9]
     near = range(degree_of(len(few), Tolerance()).k + 1)

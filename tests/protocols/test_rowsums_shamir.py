@@ -42,7 +42,9 @@ def notes(run, text: str) -> list:
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 @pytest.mark.parametrize("rows", ["unlabeled", "paper"])
 @pytest.mark.parametrize("threshold", [None, 2, 7])
-def test_nobody_lost(federation, make_shards, topology, rows, threshold) -> None:
+def test_without_losses_all_clients_get_labels_in_one_attempt(
+    federation, make_shards, topology, rows, threshold
+) -> None:
     run = federation(make_shards(SIZES), recovery=Shamir(threshold), topology=topology, rows=rows).run()
     assert run.server.record.contributors == NAMES
     assert len(run.labeled_clients) == len(NAMES)
@@ -53,7 +55,7 @@ def test_nobody_lost(federation, make_shards, topology, rows, threshold) -> None
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/3", "client/6")], ids=len)
-def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
+def test_a_client_lost_at_any_step_leaves_labels_equal_to_the_oracle(federation, make_shards, step, when, lost) -> None:
     faults = [Crash(name, **{when: step}) for name in lost]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
     # Only accepted values count.
@@ -75,7 +77,9 @@ def test_lost_at_any_step(federation, make_shards, step, when, lost) -> None:
         st.integers(0, 5), st.tuples(st.sampled_from(["before", "after"]), st.sampled_from(STEPS)), max_size=4
     ),
 )
-def test_whoever_is_lost_wherever(federation, make_shards, points, threshold, topology, lost) -> None:
+def test_any_losses_give_the_oracles_labels_or_a_clear_outcome(
+    federation, make_shards, points, threshold, topology, lost
+) -> None:
     """Either a clear outcome, or exactly the oracle's rows for all living clients. A client of one point gets no
     rows."""
     faults = [Crash(f"client/{i}", **{when: step}) for i, (when, step) in lost.items()]
@@ -91,7 +95,7 @@ def test_whoever_is_lost_wherever(federation, make_shards, points, threshold, to
             run.assert_equals_oracle()
 
 
-def test_lost_at_different_steps(federation, make_shards) -> None:
+def test_clients_lost_at_different_steps_leave_labels_equal_to_the_oracle(federation, make_shards) -> None:
     faults = [
         Crash("client/1", before="rowsums.deal"),
         Crash("client/3", after="rowsums.deal"),
@@ -108,7 +112,7 @@ def test_lost_at_different_steps(federation, make_shards) -> None:
     run.assert_equals_oracle()
 
 
-def test_values_of_a_lost_client_count_also_when_another_is_lost(federation, make_shards) -> None:
+def test_values_of_a_lost_client_count_even_if_another_client_is_lost(federation, make_shards) -> None:
     faults = [Crash("client/1", after="rowsums.mask"), Crash("client/2", before="rowsums.mask")]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
     assert run.server.record.contributors == without("client/2")
@@ -151,7 +155,7 @@ def messages_names(packet) -> list[str]:
         (Shamir(6), {}, "rowsums.reveal", "5 clients are left; protocol.threshold is 6"),
     ],
 )
-def test_too_few_for_any_attempt_is_a_clear_outcome(
+def test_too_few_clients_for_any_attempt_give_a_clear_outcome(
     federation, make_shards, recovery, parameters, step, reason
 ) -> None:
     faults = [Crash(name, before=step) for name in NAMES[:2]]
@@ -164,7 +168,7 @@ def test_too_few_for_any_attempt_is_a_clear_outcome(
 
 
 @pytest.mark.parametrize("receivers", [("client/2",), NAMES], ids=["from one", "from all"])
-def test_shares_that_do_not_come(federation, make_shards, receivers) -> None:
+def test_missing_shares_leave_out_only_a_client_that_too_few_hold_shares_of(federation, make_shards, receivers) -> None:
     """One missing holder does not matter; a client whose shares nobody has is left out of a new attempt."""
     run = federation(
         make_shards(SIZES),
@@ -179,7 +183,7 @@ def test_shares_that_do_not_come(federation, make_shards, receivers) -> None:
     run.assert_equals_oracle()
 
 
-def test_shares_that_overtake_nothing_are_waited_for(federation, make_shards) -> None:
+def test_the_server_waits_for_shares_still_in_flight(federation, make_shards) -> None:
     """In a mesh, a share may arrive after the server asks for it."""
     run = federation(make_shards(SIZES), recovery=Shamir(7), topology="mesh", seed=5).run()
     for _, revealed in messages(run, Revealed):
@@ -194,7 +198,7 @@ def test_the_server_gets_one_kind_of_share_for_each_client(federation, make_shar
     assert all(len(shares) == len(NAMES) and {len(share) for share in shares} == {36} for _, shares in answers)
 
 
-def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards, monkeypatch) -> None:
+def test_a_request_for_both_kinds_of_shares_is_refused_and_traced(federation, make_shards, monkeypatch) -> None:
     """A server that has its answer asks again, with client/1 among the lost."""
     asked = opening.uncover
 
@@ -227,7 +231,7 @@ def test_a_request_for_both_kinds_is_refused_and_traced(federation, make_shards,
         ((NAMES[0],) * 7, "fewer than the threshold, 4"),
     ],
 )
-def test_sets_that_cannot_be_are_refused(federation, make_shards, monkeypatch, names, why) -> None:
+def test_impossible_sets_of_survivors_are_refused(federation, make_shards, monkeypatch, names, why) -> None:
     asked = opening.uncover
 
     async def wrong(me, attempt, survivors, purpose, deadline):
@@ -251,7 +255,7 @@ def test_a_new_attempt_has_new_keys_seeds_and_masks(federation, make_shards) -> 
     assert len(second) > 30 and not first & second
 
 
-def test_nobody_can_unmask_the_rows_of_a_client_lost_in_the_attempt(federation, make_shards, monkeypatch) -> None:
+def test_rows_for_a_client_lost_in_the_attempt_stay_masked(federation, make_shards, monkeypatch) -> None:
     """The server removes all masks that it can on the block of client/3; the rest is not Z."""
     kept = {}
     asked = opening.uncover
@@ -277,7 +281,7 @@ def test_nobody_can_unmask_the_rows_of_a_client_lost_in_the_attempt(federation, 
     assert len(expected) == len(total) and not (total == expected).any()
 
 
-def test_payload_by_type(federation, make_shards) -> None:
+def test_the_payload_of_row_sums_with_shares_equals_the_formula(federation, make_shards) -> None:
     points = [5, 3, 6, 4]
     run = federation(make_shards(points), recovery=Shamir(), topology="mesh").run()
     plain = federation(make_shards(points), topology="mesh").run()
@@ -288,7 +292,7 @@ def test_payload_by_type(federation, make_shards) -> None:
     assert found == {**without_sharing, **payloads((dealing.Dealing(),), None, Among(dict.fromkeys(NAMES[:4], 1)))}
 
 
-def test_a_client_that_never_hears_who_survived_has_no_labels(federation, make_shards) -> None:
+def test_a_client_that_never_receives_the_survivors_has_no_labels(federation, make_shards) -> None:
     """t others suffice for the sum; without U3 the client cannot remove its masks, and must not guess."""
     run = federation(
         make_shards(SIZES),
@@ -302,7 +306,7 @@ def test_a_client_that_never_hears_who_survived_has_no_labels(federation, make_s
     run.assert_equals_oracle()
 
 
-def test_a_sum_that_overtakes_the_survivors_is_unmasked(federation, make_shards) -> None:
+def test_a_sum_received_before_the_survivors_is_unmasked(federation, make_shards) -> None:
     run = federation(make_shards(SIZES), recovery=Shamir())
     send = run.world.network.send
 

@@ -130,13 +130,13 @@ def without(*lost: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 @pytest.mark.parametrize(("dimension", "chunk"), [(1, 8), (8, 8), (9, 8), (30, 8), (31, 1), (1000, 65536)])
-def test_nobody_lost(dimension: int, chunk: int, topology: str) -> None:
+def test_without_losses_the_sum_is_exact(dimension: int, chunk: int, topology: str) -> None:
     run = Run(vectors(dimension), chunk=chunk, topology=topology)
     run.assert_sums(NAMES)
     assert {client.ending for client in run.clients} == {"completed"}
 
 
-def test_single_precision() -> None:
+def test_vectors_of_single_precision_are_summed() -> None:
     run = Run([vector.astype(np.float32) for vector in vectors()])
     run.assert_sums(NAMES)
 
@@ -144,7 +144,9 @@ def test_single_precision() -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["sum.deal", "sum.mask", "sum.reveal"])
 @pytest.mark.parametrize("lost", [("client/4",), ("client/0", "client/3", "client/6")], ids=len)
-def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
+def test_clients_lost_at_any_step_are_left_out_or_counted_in_one_attempt(
+    step: str, when: str, lost: tuple[str, ...]
+) -> None:
     run = Run(vectors(), faults=[Crash(name, **{when: step}) for name in lost])
     counts = step == "sum.reveal" or (step == "sum.mask" and when == "after")
     run.assert_sums(NAMES if counts else without(*lost))
@@ -152,7 +154,7 @@ def test_lost_at_any_step(step: str, when: str, lost: tuple[str, ...]) -> None:
     assert {client.ending for client in run.clients if client.name not in lost} == {"completed"}
 
 
-def test_lost_amid_its_chunks() -> None:
+def test_a_client_lost_between_its_chunks_is_left_out_and_no_mask_is_reused() -> None:
     """The other clients send the very same bytes again."""
     run = Run(vectors(), lose=lambda p: p.type == "MaskedChunk" and p.sender == "client/2" and chunk_of(p).number == 2)
     run.assert_sums(without("client/2"))
@@ -171,7 +173,7 @@ def chunk_of(packet: Packet) -> MaskedChunk:
     return decode_body(frame, frame.body, MaskedChunk)
 
 
-def test_lost_at_several_places() -> None:
+def test_clients_lost_at_several_steps_are_left_out_of_the_sum() -> None:
     faults = [
         Crash("client/1", before="sum.deal"),
         Crash("client/3", after="sum.deal"),
@@ -185,7 +187,7 @@ def test_lost_at_several_places() -> None:
     [(NAMES[:3], ()), (NAMES[:4], ("client/4",)), (NAMES, ("client/4",))],
     ids=["3", "4", "all"],
 )
-def test_whose_shares_too_few_have_is_left_out_before_anybody_masks(
+def test_a_client_whose_shares_too_few_hold_is_left_out_before_masking(
     receivers: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
     """t = 4 of 7: if three other clients lack their shares, client/4's own share makes them just enough."""
@@ -198,13 +200,13 @@ def test_whose_shares_too_few_have_is_left_out_before_anybody_masks(
     ]
 
 
-def test_who_does_not_say_which_shares_it_has_is_left_out() -> None:
+def test_a_client_that_does_not_report_its_missing_shares_is_left_out() -> None:
     run = Run(vectors(), lose=lambda packet: packet.type == "SharesMissing" and packet.sender == "client/4")
     run.assert_sums(without("client/4"))
     assert {loss.party for loss in run.server.lost} == {"client/4"}
 
 
-def test_nobody_is_blamed_for_shares_of_which_the_silent_say_nothing() -> None:
+def test_no_client_is_blamed_for_shares_that_silent_clients_do_not_report() -> None:
     """Four of seven do not receive A; the other three hold each other's shares, which are enough among three."""
     run = Run(vectors(), lose=lambda packet: packet.type == "DealtKeys" and packet.receiver in NAMES[:4])
     run.assert_sums(NAMES[4:])
@@ -240,7 +242,7 @@ def test_with_too_few_answers_there_is_no_sum_and_no_other_attempt() -> None:
         ),
     ],
 )
-def test_too_few_is_a_clear_outcome(settings: dict[str, int], step: str, reason: str) -> None:
+def test_too_few_clients_give_a_clear_outcome(settings: dict[str, int], step: str, reason: str) -> None:
     run = Run(vectors(), faults=[Crash(name, before=step) for name in NAMES[:2]], **settings)
     assert run.server.total is None
     assert run.server.aborted == reason
@@ -254,7 +256,7 @@ def test_a_lost_server_ends_every_client(when: str) -> None:
     assert all(client.finished and (client.ending == "completed") == last for client in run.clients)
 
 
-def test_what_is_sent_looks_uniform_and_differs_between_clients_with_the_same_vector() -> None:
+def test_masked_values_are_uniform_and_differ_between_equal_vectors() -> None:
     run = Run([np.zeros(4000)] * 3, chunk=4000)
     sent = [np.frombuffer(chunk_of(packet).values, "<u8") for packet in run.packets if packet.type == "MaskedChunk"]
     for values in sent:
@@ -265,7 +267,7 @@ def test_what_is_sent_looks_uniform_and_differs_between_clients_with_the_same_ve
 
 
 @pytest.mark.parametrize("value", [2.0**31, np.inf, -np.inf, np.nan])
-def test_a_number_that_cannot_be_summed_never_leaves_its_client_and_the_others_are_summed(value: float) -> None:
+def test_an_unsummable_value_is_not_sent_and_the_other_clients_are_summed(value: float) -> None:
     diverged = vectors()
     diverged[2] = diverged[2].copy()
     diverged[2][-1] = value  # in the last chunk: the whole vector is checked before any part is sent
@@ -282,7 +284,7 @@ def test_a_vector_of_another_shape_is_refused() -> None:
         Run([*vectors()[:-1], np.zeros(31)])
 
 
-def test_a_request_for_both_kinds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_both_kinds_of_shares_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = opening.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):  # type: ignore[no-untyped-def]
@@ -300,7 +302,7 @@ def test_a_request_for_both_kinds_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("dimension", [1, 30])
-def test_payload_by_type(dimension: int) -> None:
+def test_the_payload_of_a_secure_sum_by_type_equals_the_formula(dimension: int) -> None:
     run = Run(vectors(dimension), topology="mesh")
     found: dict[str, int] = {}
     for row in run.world.ledger.rows():
@@ -334,7 +336,7 @@ print(len(server.total.contributors), np.abs(server.total.values - expected).max
 
 
 @pytest.mark.long
-def test_a_hundred_vectors_of_a_million_numbers_fit_into_two_gigabytes() -> None:
+def test_a_sum_of_100_vectors_of_a_million_numbers_fits_into_2_gb() -> None:
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     program = LARGE.format(module=Path(__file__).stem)
     done = subprocess.run([sys.executable, "-c", program], env=path, capture_output=True, text=True, check=True)

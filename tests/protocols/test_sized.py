@@ -68,7 +68,9 @@ def by_default(variant: str, place: int) -> bool:
         if variant not in TRANSFERS or (turn + place) % 2 == 0
     ],
 )
-def test_bytes_times_and_results_are_those_of_the_real_run(federation, make_shards, variant, topology, faults) -> None:
+def test_bytes_times_and_results_of_a_sized_run_equal_the_real_run(
+    federation, make_shards, variant, topology, faults
+) -> None:
     recovery = Shamir() if topology == "star" else Restart()
     bits = 9 if variant == "naor-pinkas" else 100
 
@@ -84,7 +86,9 @@ def test_bytes_times_and_results_are_those_of_the_real_run(federation, make_shar
 @pytest.mark.parametrize("variant", SECURE)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(points=st.lists(st.integers(1, 7), min_size=2, max_size=3), bits=st.sampled_from([8, 9, 63, 64, 65, 127]))
-def test_what_a_message_begins_with_fits_whatever_the_sizes(federation, make_shards, variant, points, bits) -> None:
+def test_heads_of_messages_in_a_sized_run_equal_the_real_run_for_any_sizes(
+    federation, make_shards, variant, points, bits
+) -> None:
     if variant == "naor-pinkas":  # a transfer for each bit of each pair of points
         points = [min(count, 3) for count in points[:2]]
 
@@ -97,7 +101,7 @@ def test_what_a_message_begins_with_fits_whatever_the_sizes(federation, make_sha
 
 
 @pytest.mark.parametrize("points", [[73, 73], [74, 2, 146]])
-def test_slots_that_are_all_filled(federation, make_shards, points) -> None:
+def test_full_slots_in_a_sized_run_equal_the_real_run(federation, make_shards, points) -> None:
     """73 slots of 7 bits leave one bit of a plaintext of 512."""
 
     def build(stand_ins):
@@ -108,7 +112,7 @@ def test_slots_that_are_all_filled(federation, make_shards, points) -> None:
     assert_same(build)
 
 
-def test_fresh_powers_take_as_long_sized(federation, make_shards) -> None:
+def test_fresh_powers_take_the_same_time_in_a_sized_run(federation, make_shards) -> None:
     def build(stand_ins):
         return federation(make_shards([3, 6, 4]), variant="fresh", bits=33, cost=Modelled(), stand_ins=stand_ins)
 
@@ -116,7 +120,7 @@ def test_fresh_powers_take_as_long_sized(federation, make_shards) -> None:
 
 
 @pytest.mark.parametrize("variant", SECURE)
-def test_what_travels_is_not_what_really_travels(federation, make_shards, variant) -> None:
+def test_contents_of_messages_in_a_sized_run_are_stand_ins(federation, make_shards, variant) -> None:
     bits = 9 if variant == "naor-pinkas" else 64
     digests = [
         {packet.digest for packet in federation(

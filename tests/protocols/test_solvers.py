@@ -40,7 +40,7 @@ def solver_of(kind: type, of: "csc_array[np.float64]", alpha: float) -> solvers.
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=15)
-def test_every_way_solves_to_the_same_1e_10(kind, size, k, alpha, seed):
+def test_every_solver_agrees_to_1e_10(kind, size, k, alpha, seed):
     of = graph(size, k, seed)
     right = np.random.default_rng(seed).random((size, 5)) * (np.arange(5) > 0)  # including a column of zeros
     exact = np.linalg.solve(system(of, alpha).toarray(), right)
@@ -60,7 +60,7 @@ def test_a_solution_does_not_depend_on_the_number_of_cores(kind, monkeypatch):
     assert np.array_equal(*found)
 
 
-def test_the_way_is_chosen_by_size_and_fill_in(monkeypatch):
+def test_the_solver_is_chosen_by_size_and_fill_in(monkeypatch):
     of = graph(300, 8, 1)
     assert isinstance(solvers.solver_of(of, 0.9), solvers.Factors)
     monkeypatch.setattr(solvers, "FACTORED", 299)
@@ -69,7 +69,7 @@ def test_the_way_is_chosen_by_size_and_fill_in(monkeypatch):
     assert isinstance(solvers.solver_of(of, 0.9), solvers.ConjugateGradients)
 
 
-def test_points_without_edges_are_solved_for(monkeypatch):
+def test_scores_of_points_without_edges_are_solved(monkeypatch):
     monkeypatch.setattr(solvers, "FACTORED", 1)
     lonely = Influence(csc_array((50, 50)), 0.9)
     assert np.array_equal(lonely.columns(np.array([3, 4])), np.eye(50)[:, 3:5])

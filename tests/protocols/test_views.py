@@ -139,7 +139,7 @@ def test_masked_rows_are_uniform(federation, make_shards, recovery) -> None:
 
 
 @pytest.mark.parametrize("variant", IN_TURN)
-def test_the_servers_view_of_hamming_follows_from_h(hamming_run, variant) -> None:
+def test_the_servers_view_of_secure_hamming_can_be_simulated_from_h(hamming_run, variant) -> None:
     """A simulator that is given H (and public facts: sizes, moduli) makes a transcript like the real one.
 
     It draws T uniformly and sets R = T - H. Own blocks must be equal byte for byte. T and R must have the lengths and
@@ -194,7 +194,7 @@ def test_encryptions_of_one_plaintext_differ(key) -> None:
     assert len(parts) == 2 * 64
 
 
-def test_rerandomised_results_differ_from_what_they_are_made_of(key) -> None:
+def test_rerandomised_ciphertexts_differ_from_the_originals(key) -> None:
     public, entropy = key.public, Entropy.seeded(1, "rerandomise")
     ciphertexts = [key.encrypt(value, entropy) for value in (0, 0, 5)]
     residues = Rerandomiser(public, entropy, 3).residues(3)
@@ -212,7 +212,7 @@ def test_rerandomised_results_differ_from_what_they_are_made_of(key) -> None:
 
 
 @pytest.mark.parametrize("slots", [None, 1])
-def test_masked_results_are_fresh(key, slots) -> None:
+def test_masked_results_are_rerandomised(key, slots) -> None:
     """For a vector of ones, the bare product would be the inverse of the inputs' product, which j knows."""
     public, length = key.public, 8
     encoded = packed_hamming.encode(key, np.ones((1, length), bool), Entropy.seeded(1, "encode"), slots=slots)

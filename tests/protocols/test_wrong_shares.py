@@ -51,7 +51,7 @@ def wrong(share: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("bad", [b"", b"short", bytes(2 * SHARE + 1), b"\xff" * 2 * SHARE], ids=len)
-def test_bad_shares_for_all_blame_their_dealer_alone(summed, bad: bytes) -> None:
+def test_malformed_shares_for_all_are_blamed_on_their_dealer(summed, bad: bytes) -> None:
     run = summed(DealtShares, "client/4", lambda receiver, message: DealtShares(bad))
     assert set(notes(run, "DealtShares from client/4: ")) == set(NAMES) - {"client/4"}
     assert {loss.party for loss in run.server.lost} == {"client/4"}
@@ -60,7 +60,7 @@ def test_bad_shares_for_all_blame_their_dealer_alone(summed, bad: bytes) -> None
     run.assert_equals_oracle()
 
 
-def test_a_bad_share_for_one_costs_nobody_anything(summed) -> None:
+def test_a_malformed_share_for_one_client_loses_no_client(summed) -> None:
     run = summed(
         DealtShares, "client/4", lambda receiver, m: DealtShares(m.shares[:-1]) if receiver == "client/2" else m
     )
@@ -87,13 +87,13 @@ def test_a_dealer_of_wrong_shares_is_named(summed) -> None:
     run.assert_equals_oracle()
 
 
-def test_of_one_wrong_share_nobody_knows_whose_fault_it_is(summed) -> None:
+def test_a_single_wrong_share_is_blamed_on_dealer_or_holder_without_a_loss(summed) -> None:
     run = summed(DealtShares, "client/4", lambda to, m: DealtShares(wrong(m.shares)) if to == "client/0" else m)
     assert notes(run, "the share that client/4 dealt to client/0 is wrong, or wrongly revealed") == ["server"]
     run.assert_equals_oracle()
 
 
-def test_without_a_share_to_spare_the_sum_ends_and_names_the_secret(summed) -> None:
+def test_without_a_spare_share_a_wrong_one_aborts_the_sum_and_names_the_secret(summed) -> None:
     run = summed(
         DealtShares, "client/4", lambda to, m: DealtShares(wrong(m.shares)) if to == "client/0" else m, threshold=7
     )
@@ -106,7 +106,9 @@ def test_without_a_share_to_spare_the_sum_ends_and_names_the_secret(summed) -> N
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), count=st.integers(2, 9), recognised=st.booleans())
-def test_as_many_wrong_shares_as_can_be_found_are_found(data: st.DataObject, count: int, recognised: bool) -> None:
+def test_wrong_shares_are_found_up_to_the_number_of_spare_shares(
+    data: st.DataObject, count: int, recognised: bool
+) -> None:
     threshold = data.draw(st.integers(1, count))
     secret = data.draw(st.binary(min_size=32, max_size=32))
     dealt = [row.tobytes() for row in shamir.split([secret], threshold, count, Entropy.seeded(count))]
@@ -123,7 +125,7 @@ def test_as_many_wrong_shares_as_can_be_found_are_found(data: st.DataObject, cou
             corrected(shares, threshold, 32, right)
 
 
-def test_who_is_blamed() -> None:
+def test_wrong_shares_are_blamed_on_the_common_holder_or_dealer() -> None:
     assert blamed([]) == []
     assert blamed([("a", "x"), ("a", "y")]) == ["Revealed from a: its shares do not fit those of the others"]
     assert blamed([("a", "x"), ("b", "x")]) == ["DealtShares from x: they do not fit together"]

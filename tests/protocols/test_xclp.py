@@ -73,12 +73,12 @@ def assert_equals_oracle(federation, make_shard, variant, world, topology, rows)
     run.assert_equals_oracle()
 
 
-def test_more_vectors_than_slots(federation, make_shards) -> None:
+def test_vectors_beyond_the_slots_of_one_ciphertext_equal_the_oracle(federation, make_shards) -> None:
     run = federation(make_shards([70, 3, 65]), variant="paillier", bits=130).run()
     run.assert_equals_oracle()  # w = 8, so 63 slots: two groups for two of the clients
 
 
-def test_distances_of_0_and_of_l_are_both_read(federation, make_shard) -> None:
+def test_distances_of_0_and_of_the_whole_length_are_decrypted(federation, make_shard) -> None:
     point = np.array([[1.0, 2.0]])
     shards = [make_shard(sign * point, [0], [i < 2]) for i, sign in enumerate([1, -1, 1])]
     run = federation(shards, variant="paillier", bits=33, k=2).run()
@@ -146,7 +146,9 @@ QUICK = ("hamming.encode", "hamming.evaluate")
         for victim in ("client/0", "client/2", "client/3")
     ],
 )
-def test_a_client_lost_at_any_step(federation, make_shards, variant, recovery, victim, when, step) -> None:
+def test_a_client_lost_at_any_step_leaves_the_result_equal_to_the_oracle(
+    federation, make_shards, variant, recovery, victim, when, step
+) -> None:
     fault = Crash(victim, **{when: step})
     bits = 8 if variant == "naor-pinkas" else 64  # one transfer per bit is slow
     run = federation(make_shards([5, 3, 6, 4]), variant=variant, bits=bits, recovery=recovery, faults=[fault]).run()
@@ -203,7 +205,7 @@ def test_a_new_attempt_masks_afresh(federation, make_shards) -> None:
 
 
 @pytest.mark.parametrize("blocked", ["PlainBits", "PlainDistances", "Masks", "MaskedDistances"])
-def test_two_clients_that_cannot_reach_each_other(federation, make_shards, blocked) -> None:
+def test_of_two_clients_that_cannot_reach_each_other_the_later_leaves(federation, make_shards, blocked) -> None:
     pair = {"client/1", "client/2"}
 
     def between(packet) -> bool:
@@ -227,7 +229,7 @@ def test_the_client_with_most_missing_blocks_leaves(federation, make_shards) -> 
     run.assert_equals_oracle()
 
 
-def test_too_few_clients_is_a_clear_abort(federation, make_shards) -> None:
+def test_too_few_clients_abort_the_run_with_a_reason(federation, make_shards) -> None:
     faults = [Crash(f"client/{i}", before=step) for i, step in ((0, "setup.seed"), (1, "hamming.encode"))]
     run = federation(make_shards([4, 4, 4, 4]), faults=faults, min_clients=3).run()
     assert run.server.aborted == "2 clients with complete Hamming blocks are left; min_clients is 3"
@@ -235,7 +237,7 @@ def test_too_few_clients_is_a_clear_abort(federation, make_shards) -> None:
     assert {client.ending for client in run.clients if client.alive} == {f"aborted: {run.server.aborted}"}
 
 
-def test_min_clients_counts_those_with_labels(federation, make_shard, make_shards) -> None:
+def test_min_clients_counts_only_clients_with_labels(federation, make_shard, make_shards) -> None:
     shards = make_shards([4, 4])
     mute = make_shard(shards[0].features, shards[0].labels, [False] * 4)
     run = federation([*shards, mute, mute], min_clients=3).run()
@@ -252,7 +254,7 @@ def test_a_client_that_comes_back_takes_part_in_the_next_round(federation, make_
     run.assert_equals_oracle()
 
 
-def test_a_client_takes_no_call_that_a_later_one_has_overtaken(federation, make_shards) -> None:
+def test_a_client_ignores_a_call_overtaken_by_a_later_one(federation, make_shards) -> None:
     run = federation(make_shards([4, 4, 4]), faults=[Pause("client/2", time=0.0, lasts=15.0)], rounds=2).run()
     begun = [(e.party, e.step, e.kind) for e in run.events]
     assert begun.count(("client/2", "setup.keys", "enter")) == 1
@@ -323,7 +325,7 @@ def test_only_the_server_announces(federation, make_shards) -> None:
     assert len(refused) == 4
 
 
-def test_a_client_masks_for_one_set_an_attempt(federation, make_shards) -> None:
+def test_a_client_masks_for_only_one_set_of_clients_in_an_attempt(federation, make_shards) -> None:
     """A server that asks twice in one attempt, for different sets, would learn masks from the difference."""
     run = federation(make_shards([4, 4, 4]))
     server, broadcast = run.server, run.server.broadcast
@@ -354,7 +356,7 @@ def test_a_client_behind_a_partition_that_heals_joins_the_next_round(federation,
     run.assert_equals_oracle()
 
 
-def test_a_client_that_hears_of_no_last_round_has_no_labels(federation, make_shards) -> None:
+def test_a_client_that_misses_the_last_round_has_no_labels(federation, make_shards) -> None:
     run = federation(
         make_shards([4, 4, 4, 4]),
         rounds=2,

@@ -38,14 +38,14 @@ def gone(tiny: Path) -> Result:
 # --- entries
 
 
-def test_a_client_that_stays_away_is_one_entry(gone: Result) -> None:
+def test_a_client_absent_for_several_rounds_is_one_entry(gone: Result) -> None:
     (one,) = absences(gone.folder)
     assert (one.party, one.kind, one.rounds, one.waits, len(one.losses)) == ("client/3", "fault", (2, 3, 4, 5, 6), 5, 5)
     assert one.waited == pytest.approx(50, abs=0.5) and one.cause.startswith("crashed at ")
     assert one.text.endswith("; missing from rounds 2 to 6; the server waited for it 5 times, 50 s in all")
 
 
-def test_every_view_has_that_entry(gone: Result, tiny: Path) -> None:
+def test_every_view_shows_the_entry_of_an_absence(gone: Result, tiny: Path) -> None:
     (one,) = absences(gone.folder)
     lines = tacit.events(gone)
     assert [line.party for line in lines if line.kind == "lost"] == ["client/3"]
@@ -68,7 +68,7 @@ def test_every_view_has_that_entry(gone: Result, tiny: Path) -> None:
     assert (written["parties_lost"], len(written["absences"]), len(written["losses"])) == (1, 1, 5)
 
 
-def test_two_causes_of_one_client_are_two_entries(tiny: Path) -> None:
+def test_absences_of_one_client_for_two_causes_are_two_entries(tiny: Path) -> None:
     pauses = ", ".join(
         f'{{kind="pause", party="client/1", at="train.update", round={number}, lasts="12s"}}' for number in (2, 4)
     )
@@ -88,7 +88,7 @@ def ends(lines: list[Line]) -> list[tuple[str, str]]:
     return [(chain[-1].kind, chain[-1].text) for line in lines for chain in line.causes]
 
 
-def test_a_wait_for_a_message_that_was_lost_several_times_says_so(tiny: Path) -> None:
+def test_a_wait_is_explained_by_the_lost_copies_of_its_message(tiny: Path) -> None:
     """The wait ended with a copy that was sent again, not with a late sender."""
     lose = 'fault=[{kind="lose", message="SumStart", peer="client/2", time=0, lasts="6s"}]'
     changes = ["protocol.name=fedavg", "training.averaging=secure", "training.rounds=2", lose]
@@ -100,7 +100,7 @@ def test_a_wait_for_a_message_that_was_lost_several_times_says_so(tiny: Path) ->
         assert {kind for kind, _ in ends([line])} == {"fault"}
 
 
-def test_waits_behind_a_lost_message_of_an_ordered_connection(quick: Path) -> None:
+def test_waits_behind_a_lost_message_of_an_ordered_connection_are_explained(quick: Path) -> None:
     """All later messages of client/0 over the relay, for any receiver, wait for the lost one."""
     delay = 'fault=[{kind="delay", party="client/0", message="OwnBlock", by="20s"}]'
     lines = chains(quick.parent / "behind", ["protocol.deadline=10s", delay], quick)
@@ -110,7 +110,7 @@ def test_waits_behind_a_lost_message_of_an_ordered_connection(quick: Path) -> No
     assert all(kind == "fault" and "delay OwnBlock" in text for kind, text in ends(missed))
 
 
-def test_after_a_crash_comes_no_cause_of_another_wait(quick: Path) -> None:
+def test_a_crash_is_the_last_cause_of_a_wait(quick: Path) -> None:
     """Each missing party has a chain of its own."""
     faults = (
         'fault=[{party="client/1", at="setup.keys"}, {kind="pause", party="client/2", at="setup.keys", lasts="40s"}]'
@@ -157,7 +157,7 @@ add_protocol(Forgetful())
 """
 
 
-def test_a_program_that_forgets_to_await_is_said_to_have_ended(tmp_path: Path) -> None:
+def test_a_program_that_forgets_to_await_is_reported_as_ended(tmp_path: Path) -> None:
     """The client neither waits nor computes, and has sent nothing."""
     (tmp_path / "forgetful.py").write_text(NO_AWAIT)
     text = """

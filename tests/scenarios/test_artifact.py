@@ -88,7 +88,7 @@ def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path
     assert repeated_by_itself(far, "nothing").returncode == 2
 
 
-def test_a_result_that_differs_is_found_with_what_differs_in_the_environment(folder: Path, tmp_path: Path) -> None:
+def test_a_different_result_is_reported_with_the_differences_in_the_environment(folder: Path, tmp_path: Path) -> None:
     assert artifact(folder, "--out", tmp_path / "made")[0] == 0
     scenario, expected = (tmp_path / "made" / name for name in ("scenarios/quick-3", "expected/quick-3/result.json"))
     record = json.loads(expected.read_text())
@@ -131,7 +131,7 @@ def test_files_of_the_scenario_are_packed(own_data: Path, tmp_path: Path) -> Non
     assert done.returncode == 2 and "points.csv is another file; its SHA-256 must be " in done.stdout
 
 
-def test_data_can_be_left_out(own_data: Path, tmp_path: Path) -> None:
+def test_data_can_be_left_out_of_the_artifact(own_data: Path, tmp_path: Path) -> None:
     assert artifact(own_data, "--out", tmp_path / "made", "--without-data")[0] == 0
     points = tmp_path / "made" / "scenarios" / "own-3" / "inputs" / "points.csv"
     assert not points.exists() and points.with_name("delays.csv").exists()
@@ -141,7 +141,7 @@ def test_data_can_be_left_out(own_data: Path, tmp_path: Path) -> None:
     assert repeated(tmp_path / "made").returncode == 0
 
 
-def test_plugins_are_packed(tmp_path: Path) -> None:
+def test_plugins_are_packed_into_the_artifact(tmp_path: Path) -> None:
     file = ROOT / "examples" / "secure_mean.toml"
     run = warm.run([sys.executable, "-m", "tacit", "run", file, "--out", tmp_path / "run"])
     assert run.returncode == 0, run.stdout
@@ -152,7 +152,7 @@ def test_plugins_are_packed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_a_run_that_cannot_be_the_same_twice_is_compared_by_its_end(quick: Path, tmp_path: Path) -> None:
+def test_a_run_with_random_entropy_is_compared_by_its_outcome(quick: Path, tmp_path: Path) -> None:
     folder = tacit.run(tacit.load(quick, ['entropy="os"']), out=tmp_path / "run").folder
     code, output = artifact(folder, "--out", tmp_path / "made")
     assert code == 0 and 'entropy = "os": no second run has the same trace' in output
@@ -179,7 +179,7 @@ def test_only_packages_that_the_runs_need_are_required(folder: Path, tiny: Path,
     assert "torch" in required("training") and "flwr" not in required("training")
 
 
-def test_what_cannot_be_packed_is_one_line(own_data: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_packed_is_refused_in_one_line(own_data: Path, tmp_path: Path) -> None:
     code, output = artifact(tmp_path, "--out", tmp_path / "made")
     assert code == 2 and output.startswith("error: ") and output.count("\n") == 1
     (tmp_path / "home" / "data" / "points.csv").unlink()
@@ -195,7 +195,7 @@ def test_what_cannot_be_packed_is_one_line(own_data: Path, tmp_path: Path) -> No
     assert code == 2 and "labels.csv" in output
 
 
-def test_the_runs_of_a_sweep_are_packed_each_by_its_name(quick: Path, tmp_path: Path) -> None:
+def test_each_run_of_a_sweep_is_packed_under_its_name(quick: Path, tmp_path: Path) -> None:
     assert len(tacit.sweep(quick, over={"protocol.k": [2, 3]}, out=tmp_path / "sweep")) == 2
     code, _ = artifact(tmp_path / "sweep", tmp_path / "sweep", "--out", tmp_path / "made")
     names = [path.name for path in sorted((tmp_path / "made" / "scenarios").iterdir())]

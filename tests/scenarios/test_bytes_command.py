@@ -58,7 +58,7 @@ def swept(quick: Path, sweep_folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_formula_is_recorded_and_needs_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recorded_formula_needs_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run(load("xclp-digits", CALM), out=tmp_path / "run").folder
     by_data = predicted(without_digests(Path(shutil.copytree(folder, tmp_path / "earlier"))))
     with monkeypatch.context() as patched:
@@ -115,7 +115,7 @@ def test_files_have_every_run_and_add_up(swept: list[dict[str, str]], quick: Pat
         assert (run["formula"] or None) == (run["payload"] if line["fault.0.time"] == "5min" else None)
 
 
-def test_a_file_may_be_the_standard_output(quick: Path) -> None:
+def test_files_can_be_written_to_the_standard_output(quick: Path) -> None:
     tacit("run", quick, "--out", "one")
     printed = tacit("bytes", "one", "--json", "-")
     assert printed.exit_code == 0 and json.loads(printed.stdout)["runs"][0]["total"] == recorded("one")["total"]
@@ -125,7 +125,7 @@ def test_a_file_may_be_the_standard_output(quick: Path) -> None:
     assert both.exit_code == 2 and "both go to standard output" in both.stderr
 
 
-def test_a_table_of_a_paper_and_runs_that_did_not_complete(quick: Path) -> None:
+def test_bytes_of_a_papers_table_include_runs_that_did_not_complete(quick: Path) -> None:
     table = "[table]\nseeds = 1\n[[table.row]]\nlabel = 'all'\n[[table.row]]\nlabel = 'none'\n"
     lost = 'set = { fault = [{ party = "server", at = "rowsums.sum" }] }\n'
     quick.write_text(quick.read_text() + table + lost + "[[table.column]]\nlabel = 'c'\nset = { \"protocol.k\" = 4 }\n")
@@ -141,7 +141,7 @@ def test_a_table_of_a_paper_and_runs_that_did_not_complete(quick: Path) -> None:
     assert written[1]["outcome"] == "aborted" and written[1]["formula"] is None
 
 
-def test_a_sweep_that_was_killed_says_how_it_goes_on(quick: Path) -> None:
+def test_a_killed_sweep_is_reported_with_the_command_that_resumes(quick: Path) -> None:
     tacit("sweep", quick, "--out", "many")
     Path("many/sweep.csv").unlink()
     done = tacit("bytes", "many")
@@ -149,7 +149,7 @@ def test_a_sweep_that_was_killed_says_how_it_goes_on(quick: Path) -> None:
     assert "sweep.csv: no table of its runs; `tacit sweep --resume many` goes on with the sweep" in done.stderr
 
 
-def test_a_run_whose_scenario_cannot_be_read_is_counted_all_the_same(swept: list[dict[str, str]]) -> None:
+def test_a_run_with_an_unreadable_scenario_is_still_counted(swept: list[dict[str, str]]) -> None:
     before = tacit("bytes", "many").stdout
     scenario = Path("many", swept[0]["folder"], "scenario.toml")
     scenario.write_text("of_another_version = 1\n" + scenario.read_text())

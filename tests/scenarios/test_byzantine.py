@@ -56,7 +56,7 @@ def agreed(result: Result) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["random", "flipped", "colluding"])
-def test_honest_clients_alone_are_measured(tmp_path: Path, kind: str) -> None:
+def test_accuracy_is_measured_on_honest_clients_only(tmp_path: Path, kind: str) -> None:
     result = ran(tmp_path, f"byzantine.kind={kind}", "byzantine.clients=2")
     assert (result.outcome, result.lost) == ("completed", [])
     assert set(result.client_accuracy) == {"client/0", "client/1", "client/2"}
@@ -70,18 +70,18 @@ def test_colluding_clients_decide_once_they_are_the_majority(tmp_path: Path) -> 
     assert few.accuracy is not None and many.accuracy is not None and few.accuracy > many.accuracy
 
 
-def test_a_qualified_majority_gives_up_points_rather_than_believe(tmp_path: Path) -> None:
+def test_a_qualified_majority_leaves_points_out_instead_of_taking_false_labels(tmp_path: Path) -> None:
     lies = ["byzantine.kind=colluding", "byzantine.clients=2"]
     few = ran(tmp_path, *lies, "cotraining.consensus=qualified", "cotraining.quorum=0.9")
     assert [one.agreed for one in few.round_records] == [0.0, 0.0]
 
 
-def test_without_byzantine_clients_the_kind_changes_nothing(tmp_path: Path) -> None:
+def test_without_byzantine_clients_their_kind_does_not_change_the_trace(tmp_path: Path) -> None:
     assert ran(tmp_path).trace_hash == ran(tmp_path, "byzantine.kind=colluding").trace_hash
     assert ran(tmp_path, "byzantine.clients=1").trace_hash != ran(tmp_path, "byzantine.clients=2").trace_hash
 
 
-def test_federated_training_takes_no_false_labels_and_an_honest_client_is_left(tmp_path: Path) -> None:
+def test_false_labels_in_federated_training_and_only_false_clients_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match='"random" is no kind of false updates; allowed: "scaled", "stuffed"'):
         ran(tmp_path, *AVERAGED)
     with pytest.raises(ScenarioError, match="leave no honest one"):
@@ -91,7 +91,7 @@ def test_federated_training_takes_no_false_labels_and_an_honest_client_is_left(t
 
 
 @pytest.mark.parametrize("kind", ["scaled", "stuffed", "noise"])
-def test_a_false_model_is_in_a_plain_average_as_it_is_sent(tmp_path: Path, kind: str) -> None:
+def test_a_false_model_counts_in_a_plain_average(tmp_path: Path, kind: str) -> None:
     result = ran(tmp_path, *AVERAGED, f"byzantine.kind={kind}")
     assert (result.outcome, result.lost, result.equals_plaintext) == ("completed", [], True)
     honest = ran(tmp_path, *AVERAGED, "byzantine.clients=0", f"byzantine.kind={kind}")
@@ -105,7 +105,7 @@ def test_a_false_model_is_in_a_plain_average_as_it_is_sent(tmp_path: Path, kind:
         ("committee", "points"), ("flamingo", "equal"), ("prio3", "equal"),
     ],
 )  # fmt: skip
-def test_a_sum_of_integers_has_what_a_false_client_sends_modulo_its_words(
+def test_a_false_model_counts_in_a_sum_of_integers_modulo_the_words(
     tmp_path: Path, averaging: str, weighting: str
 ) -> None:
     keys = f"training.averaging={averaging}", f"training.weighting={weighting}", "training.value_bits=6"
@@ -137,7 +137,7 @@ def test_a_false_model_moves_an_average_of_proved_numbers_by_the_clip_at_most(tm
     assert 0.1 < moved <= 2 * 1.0 / 5 + 1e-6
 
 
-def test_fedbuff_takes_false_models_and_dp_fedavg_none(tmp_path: Path) -> None:
+def test_fedbuff_averages_false_models_and_dp_fedavg_has_no_false_clients(tmp_path: Path) -> None:
     noise = "byzantine.kind=noise"
     buffered = (*AVERAGED[:-1], "protocol.name=fedbuff", "training.min_clients=1")
     lied = ran(tmp_path, *buffered, noise, "byzantine.clients=1")
@@ -146,7 +146,7 @@ def test_fedbuff_takes_false_models_and_dp_fedavg_none(tmp_path: Path) -> None:
     assert "byzantine.clients" in read(tmp_path / "lied.toml", list(private)).unused
 
 
-def test_keys_of_false_models_need_a_false_client_and_a_range(tmp_path: Path) -> None:
+def test_keys_of_false_models_need_false_clients_and_values_in_range(tmp_path: Path) -> None:
     (tmp_path / "lied.toml").write_text(LIED_TO)
 
     def needless(*changes: str) -> set[str]:

@@ -23,14 +23,14 @@ def losses(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line.kind == "lost"]
 
 
-def test_a_party_goes_on_when_the_last_of_its_pauses_is_over(quick: Path) -> None:
+def test_the_cause_of_a_loss_in_nested_pauses_is_the_longest_pause(quick: Path) -> None:
     first = {"kind": "pause", "party": "client/2", "time": "0s", "lasts": "10.05s"}
     second = {"kind": "pause", "party": "client/2", "time": "1s", "lasts": "2s"}
     (lost,) = losses(story(quick, faults(first, second)))
     assert lost.because[-1] == "client/2 was paused 1 s to 10.1 s (pause at 1 s)"
 
 
-def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> None:
+def test_a_client_cut_off_from_the_next_round_is_lost_because_of_the_partition(quick: Path) -> None:
     cut = {"kind": "partition", "party": "client/2", "peer": "server", "after": "setup.keys", "lasts": "25s"}
     first, second = losses(story(quick, faults(cut), "protocol.rounds=2"))
     assert (first.round, second.round) == (1, 2)
@@ -39,7 +39,7 @@ def test_who_was_cut_off_from_the_next_round_does_not_only_wait(quick: Path) -> 
     assert "client/2 was cut off " in second.because[-1]
 
 
-def test_who_was_never_called_to_a_round(tiny: Path) -> None:
+def test_a_client_never_called_to_a_round_is_lost_because_of_the_held_call(tiny: Path) -> None:
     """The client's own wait, for an answer to its enrolment, is not the cause."""
     hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
     first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
@@ -48,7 +48,7 @@ def test_who_was_never_called_to_a_round(tiny: Path) -> None:
     assert "was held back (hold of server and client/2 begins at TrainingRound)" in first.because[2]
 
 
-def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: Path) -> None:
+def test_a_client_left_out_is_explained_by_its_lost_message_to_another_client(quick: Path) -> None:
     """The client has done its part, and waits for the next message, which is merely in flight."""
     lose = {"kind": "lose", "message": "PlainDistances", "party": "client/3", "peer": "client/2"}
     lines = story(quick, faults(lose), "network.transport=datagram")
@@ -58,14 +58,14 @@ def test_who_is_left_out_since_its_message_did_not_reach_another_client(quick: P
     assert not any("RollCall" in reason for reason in lost.because)
 
 
-def test_a_deadline_that_passes_since_the_waiting_party_is_paused_itself(quick: Path) -> None:
+def test_a_deadline_missed_in_a_pause_of_the_waiting_party_is_explained_by_the_pause(quick: Path) -> None:
     pause = {"kind": "pause", "party": "client/1", "message": "PlainDistances", "lasts": "12s"}
     lines = story(quick, faults(pause))
     (own,) = (line for line in lines if line.kind == "deadline" and line.party == "client/1" and line.time > 12)
     assert own.because[-1].startswith("client/1 was paused ")
 
 
-def test_a_copy_that_is_late_is_not_taken_for_the_one_that_was_in_time(quick: Path) -> None:
+def test_a_late_copy_is_not_the_cause_of_a_loss_if_the_first_was_in_time(quick: Path) -> None:
     """The second of two messages of a type is refused; this is not why the first was insufficient."""
     pause = {"kind": "pause", "party": "client/3", "message": "Masks", "occurrence": 2, "lasts": "11s"}
     lost = losses(story(quick, faults(pause)))

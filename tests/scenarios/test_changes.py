@@ -32,14 +32,14 @@ BOTH = "data: name and path are both given; allowed: exactly one of them"
     ["data={path='own.npz'}", "data.name=digits"],
     ["data={path='own.npz', name='digits'}"],
 ])  # fmt: skip
-def test_a_name_and_a_path_are_refused_however_they_are_given(quick: Path, own_file: Path, changes: list[str]) -> None:
+def test_a_name_and_a_path_of_data_together_are_refused(quick: Path, own_file: Path, changes: list[str]) -> None:
     with pytest.raises(ScenarioError) as refused:
         load(quick, changes)
     assert str(refused.value) == f"changes: {BOTH}"
 
 
 @pytest.mark.parametrize("moved", ["all", "the run's folder", "nothing"])
-def test_a_run_of_own_data_runs_again_where_its_folder_was_moved_to(quick: Path, own_file: Path, moved: str) -> None:
+def test_a_run_of_own_data_runs_again_from_a_moved_folder(quick: Path, own_file: Path, moved: str) -> None:
     place = own_file.parent / "project"
     (place / "runs").mkdir(parents=True)
     data = own_file.rename(place / "own.npz")
@@ -52,13 +52,15 @@ def test_a_run_of_own_data_runs_again_where_its_folder_was_moved_to(quick: Path,
     assert run(load(folder), out=own_file.parent / "again").trace_hash == first.trace_hash
 
 
-def test_a_name_and_a_path_in_a_file_are_refused(quick: Path, own_file: Path) -> None:
+def test_a_name_and_a_path_of_data_in_one_file_are_refused(quick: Path, own_file: Path) -> None:
     quick.write_text(quick.read_text().replace('name = "digits"', f'name = "digits"\npath = "{own_file}"'))
     with pytest.raises(ScenarioError, match="name and path are both given"):
         load(quick)
 
 
-def test_a_path_takes_the_place_of_the_files_name_and_an_empty_one_of_nothing(quick: Path, own_file: Path) -> None:
+def test_a_changed_path_replaces_the_data_set_of_the_file_and_an_empty_path_does_not(
+    quick: Path, own_file: Path
+) -> None:
     assert load(quick, [f"data.path={own_file}"]).data.name == ""
     for changes in ([f"data.path={own_file}", "data.name="], ["data.name=", f"data.path={own_file}"]):
         scenario = load(quick, changes)
@@ -67,7 +69,7 @@ def test_a_path_takes_the_place_of_the_files_name_and_an_empty_one_of_nothing(qu
     assert load(quick, ["data.path="]).title == "Four clients, quickly"
 
 
-def test_a_mistake_is_blamed_on_the_option_that_made_it(quick: Path) -> None:
+def test_an_error_names_the_option_that_caused_the_problem(quick: Path) -> None:
     def refused(*arguments: str) -> str:
         result = CliRunner().invoke(app, [arguments[0], str(quick), *arguments[1:]])
         assert result.exit_code == 2, result.output
@@ -95,7 +97,7 @@ def test_a_mistake_is_blamed_on_the_option_that_made_it(quick: Path) -> None:
     assert refused("run").startswith(f"{quick}: protocol.k: 1900 is too large")
 
 
-def test_a_file_of_ones_own_has_points_for_testing(tiny: Path, own_file: Path, tmp_path: Path) -> None:
+def test_a_users_own_data_file_has_points_for_testing(tiny: Path, own_file: Path, tmp_path: Path) -> None:
     result = run(load(tiny, [f"data.path={own_file}", "data.test=20", "protocol.name=fedavg"]), out=tmp_path / "out")
     assert (result.outcome, result.measured_on) == ("completed", "the test part of the data set")
     assert result.accuracy is not None and round(result.accuracy * 20, 9).is_integer()
@@ -103,7 +105,7 @@ def test_a_file_of_ones_own_has_points_for_testing(tiny: Path, own_file: Path, t
         load(tiny, [f"data.path={own_file}", "data.test=80", "protocol.name=fedavg"])
 
 
-def test_points_of_a_file_for_testing_are_no_clients_points(quick: Path, own_file: Path, tmp_path: Path) -> None:
+def test_points_of_a_file_for_testing_belong_to_no_client(quick: Path, own_file: Path, tmp_path: Path) -> None:
     result = run(load(quick, [f"data.path={own_file}", "data.test=40"]), out=tmp_path / "out")
     assert result.outcome == "completed"
     assert 0 < len((tmp_path / "out" / "labels.csv").read_text().splitlines()) - 1 < 40
@@ -122,7 +124,7 @@ def cautioned(file: Path, fault: Fault, *changes: str) -> list[str]:
     return [line for line in lines if "back_after" in line]
 
 
-def test_a_back_after_that_can_change_nothing_is_said(quick: Path, tiny: Path) -> None:
+def test_a_back_after_without_effect_gives_a_caution(quick: Path, tiny: Path) -> None:
     crash = Fault(party="client/1", at="hamming.evaluate", back_after="1s")
     (line,) = cautioned(quick, crash)
     assert line == (
@@ -140,7 +142,7 @@ def test_a_back_after_that_can_change_nothing_is_said(quick: Path, tiny: Path) -
     assert cautioned(quick, Fault(party="client/1", time="0s", back_after="1ms")) == []
 
 
-def test_it_is_true_that_it_changes_nothing(quick: Path, tmp_path: Path) -> None:
+def test_a_back_after_with_that_caution_changes_no_result(quick: Path, tmp_path: Path) -> None:
     crash = "fault=[{party='client/1', at='hamming.evaluate'%s}]"
     results = [
         run(load(quick, [crash % back, "expect={}"]), out=tmp_path / str(number))
@@ -150,7 +152,7 @@ def test_it_is_true_that_it_changes_nothing(quick: Path, tmp_path: Path) -> None
     assert results[0].lost == results[1].lost
 
 
-def test_who_was_lost_and_answered_is_shown_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_lost_after_its_answer_is_shown_as_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     back = "{party='client/0', at='train.enroll', back_after='1s'}"
     after = "{kind='leave', party='client/1', after='cotrain.predict', occurrence=2}"
@@ -171,7 +173,7 @@ def test_who_was_lost_and_answered_is_shown_as_that(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("protocol", ["xclp", "fedavg-then-xclp", "fedavg+xclp", "fedprop", "fedprop+mt", "fedavg"])
-def test_min_clients_is_unused_just_where_it_is_not_obeyed(quick: Path, protocol: str) -> None:
+def test_min_clients_is_listed_as_unused_only_in_protocols_without_that_key(quick: Path, protocol: str) -> None:
     choice = f"protocol.name={protocol}"
     unused = "protocol.min_clients" in read(quick, [choice, "protocol.min_clients=4"]).unused
     try:
@@ -183,7 +185,7 @@ def test_min_clients_is_unused_just_where_it_is_not_obeyed(quick: Path, protocol
     assert obeyed is not unused
 
 
-def test_a_key_of_a_list_is_named_as_set_takes_it_everywhere(quick: Path, tmp_path: Path) -> None:
+def test_keys_of_list_items_are_named_in_the_form_that_set_accepts(quick: Path, tmp_path: Path) -> None:
     for spelling in ("fault.N.party", "fault.0.party", "fault.12.party", "fault[0].party", "fault[].party"):
         assert [key.name for key in keys(spelling)] == ["fault.N.party"]
     assert {key.name.split(".")[1] for key in keys("client.3")} == {"N"}

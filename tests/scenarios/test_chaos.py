@@ -47,7 +47,7 @@ def scenario(quick: Path) -> Scenario:
     return load(quick, SMALL)
 
 
-def test_a_crash_before_and_after_each_step_each_time() -> None:
+def test_single_crashes_are_tried_before_and_after_each_occurrence_of_each_step() -> None:
     tried = [schedule[0] for schedule in single_crashes(COURSE)]
     places = [(fault.party, fault.before, fault.after, fault.occurrence or 1) for fault in tried]
     assert len(set(places)) == len(places) == 2 * (2 + 1 + 3)
@@ -64,7 +64,7 @@ def quickly(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> tuple[
     return scenario, campaign(scenario, Plan(schedules=0, quick=True))
 
 
-def test_what_is_tried_comes_from_the_run_without_faults(quickly: tuple[Scenario, Findings]) -> None:
+def test_crashes_are_tried_at_the_steps_of_the_run_without_faults(quickly: tuple[Scenario, Findings]) -> None:
     _, findings = quickly
     course = findings.verdicts[0].course
     assert {party for party, _, _ in course.steps} == {"server", *(f"client/{number}" for number in range(4))}
@@ -89,7 +89,7 @@ def test_random_schedules_follow_from_the_seed_and_use_the_whole_vocabulary() ->
 
 
 @given(st.sets(st.integers(0, 11), min_size=1, max_size=3), st.integers(1, 12))
-def test_shrinking_finds_just_what_it_takes(needed: set[int], count: int) -> None:
+def test_shrinking_keeps_only_the_faults_that_break_the_promise(needed: set[int], count: int) -> None:
     schedule = tuple(Fault(party=f"client/{number}", time=1.0 + number, back_after="3s") for number in range(12))
     wanted = {f"client/{number}" for number in needed}
 
@@ -101,7 +101,7 @@ def test_shrinking_finds_just_what_it_takes(needed: set[int], count: int) -> Non
     assert all(fault == Fault(party=fault.party, time=0.0) for fault in smallest)
 
 
-def test_shrinking_makes_each_fault_as_plain_as_it_may_be() -> None:
+def test_shrinking_simplifies_each_fault_as_far_as_possible() -> None:
     fault = Fault(
         kind="partition", party="client/1", peer="server", before="answer", occurrence=3, lasts=2.5, one_way=True
     )
@@ -114,13 +114,13 @@ def test_shrinking_makes_each_fault_as_plain_as_it_may_be() -> None:
     assert shrink((fault,), one_way, 2) == (kept,)
 
 
-def test_faults_in_a_line() -> None:
+def test_a_schedule_of_faults_is_described_in_one_line() -> None:
     assert text(Fault(party="client/3", before="lsh.hash")) == "crash client/3 before lsh.hash"
     held = Fault(kind="hold", party="client/3", peer="server", time="1s", lasts="2s", one_way=True)
     assert text(held) == "hold client/3 time 1s peer server one way lasts 2s"
 
 
-def test_the_command(quick: Path, scenario: Scenario) -> None:
+def test_the_command_prints_and_writes_the_findings_of_all_runs(quick: Path, scenario: Scenario) -> None:
     small = ("--set", "data.limit=20", "--set", "protocol.bits=16", "--jobs", "1")
     result = tacit("chaos", quick, "--quick", "--schedules", "3", "--seed", "4", *small, "--json", "all.json")
     assert result.exit_code == 0, result.output
@@ -174,7 +174,7 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
     assert tacit(*arguments[1:]).exit_code == 0  # without the bug
 
 
-def test_a_replay_is_the_run_that_chaos_saw(quickly: tuple[Scenario, Findings]) -> None:
+def test_a_replay_has_the_trace_of_the_run_in_chaos(quickly: tuple[Scenario, Findings]) -> None:
     scenario, findings = quickly
     faults = (Fault(party="client/2", before="rowsums.mask"),)
     (seen,) = (one for one in findings.verdicts if one.faults == faults)
@@ -189,7 +189,9 @@ def test_a_scenario_that_does_not_complete_by_itself_is_reported(quick: Path) ->
     assert "BROKEN" not in result.output
 
 
-def test_an_interrupted_one_reports_its_progress_and_its_folder(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_campaign_reports_its_progress_and_its_folder(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -201,7 +203,7 @@ def test_an_interrupted_one_reports_its_progress_and_its_folder(quick: Path, mon
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_python_drops_ends_it_and_breaks_no_promise(
+def test_an_interrupt_dropped_by_python_ends_a_campaign_without_a_broken_promise(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dying:
@@ -224,7 +226,7 @@ def test_an_interrupt_that_python_drops_ends_it_and_breaks_no_promise(
     assert findings.verdicts and not findings.broken
 
 
-def test_the_users_mistakes(quick: Path) -> None:
+def test_wrong_options_and_protocols_are_refused(quick: Path) -> None:
     result = tacit("chaos", quick, "--set", "fault=[]")
     assert result.exit_code == 2 and "chaos brings its own faults" in result.stderr
     result = tacit("chaos", quick, "--replay", "--pairs", "--jobs", "2")

@@ -57,7 +57,7 @@ def test_a_run_prints_the_result_and_the_folder_last(quick: Path) -> None:
     assert lines[-1] == "folder    runs/quick-3-1"
 
 
-def test_no_escape_codes_and_nothing_animated_in_a_file(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_to_a_file_has_no_escape_codes_or_animation(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "20")
     output = tacit("run", quick).output
@@ -65,7 +65,7 @@ def test_no_escape_codes_and_nothing_animated_in_a_file(quick: Path, monkeypatch
     assert max(map(len, output.splitlines())) > 80  # the table does not depend on the width of a window
 
 
-def test_the_options_of_a_run(quick: Path) -> None:
+def test_the_options_of_a_run_take_effect(quick: Path) -> None:
     changes = ("--seed", "8", "--set", "protocol.k=2", "--set", "fault=[]", "--engine", "pool:1")
     result = tacit("run", quick, *changes, "--out", "deep/inside")
     assert result.exit_code == 0, result.output
@@ -75,7 +75,7 @@ def test_the_options_of_a_run(quick: Path) -> None:
     assert "k = 2\n" in Path("deep/inside/scenario.toml").read_text()
 
 
-def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
+def test_a_run_that_is_not_as_expected_exits_with_code_1(quick: Path) -> None:
     result = tacit("run", quick, "--set", 'expect.lost=["client/1"]')
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
@@ -83,7 +83,7 @@ def test_a_run_that_is_not_as_expected_is_1(quick: Path) -> None:
     assert lines[verdict + 1] == "outcome   completed"
 
 
-def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
+def test_an_abort_exits_with_code_3_and_an_expected_abort_with_code_0(quick: Path) -> None:
     faults = 'fault=[{party="client/0",at="lsh.hash"},{party="client/1",at="lsh.hash"}]'
     aborting = ["--set", faults, "--set", "protocol.min_clients=3"]
     result = tacit("run", quick, *aborting)
@@ -93,7 +93,7 @@ def test_a_clear_abort_is_3_and_0_where_it_is_expected(quick: Path) -> None:
     assert tacit("run", quick, *aborting, *expected).exit_code == 0
 
 
-def test_a_run_of_many_rounds_prints_each(quick: Path) -> None:
+def test_a_run_of_many_rounds_prints_each_round(quick: Path) -> None:
     crash = '{party="client/1", at="lsh.hash", occurrence=2, back_after="1s"}'
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=3", "--set", "expect.lost=['client/1']"]
     result = tacit("run", quick, *many)
@@ -109,7 +109,7 @@ def test_a_run_of_many_rounds_prints_each(quick: Path) -> None:
     ]  # fmt: skip
 
 
-def test_of_many_causes_of_losses_the_first_are_printed(quick: Path) -> None:
+def test_only_the_first_of_many_causes_of_losses_are_printed(quick: Path) -> None:
     crash = '{party="client/[0-3]", at="influence.request", probability=0.25, back_after="1s"}'
     many = ["--set", f"fault=[{crash}]", "--set", "protocol.rounds=20", "--set", "protocol.min_clients=2"]
     result = tacit("run", quick, *many, "--set", "expect={}", "--out", "many")
@@ -120,7 +120,9 @@ def test_of_many_causes_of_losses_the_first_are_printed(quick: Path) -> None:
     assert len(printed) == 12 and f"          {left} more: tacit events many" in result.stdout and left > 0
 
 
-def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_exits_with_code_1_and_debug_shows_the_traceback(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Breaking(Simulation):
         def run(self) -> Simulated:
             raise RuntimeError("no luck today")
@@ -134,7 +136,7 @@ def test_a_failed_run_is_1_and_debug_shows_why(quick: Path, monkeypatch: pytest.
     assert isinstance(tacit("run", quick, "--debug").exception, RuntimeError)
 
 
-def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
+def test_user_errors_are_printed_in_one_line_with_exit_code_2(quick: Path) -> None:
     assert one_line(tacit("run", quick, "--set", "protocol.k=1900")) == (
         "error: --set: protocol.k: 1900 is too large; allowed: 1 to 59 (n - 1)"
     )
@@ -150,11 +152,11 @@ def test_the_users_mistakes_are_one_line_and_2(quick: Path) -> None:
     assert not Path("runs").exists()
 
 
-def test_debug_shows_the_traceback_of_a_users_mistake(quick: Path) -> None:
+def test_debug_shows_the_traceback_of_a_user_error(quick: Path) -> None:
     assert isinstance(tacit("run", "no.toml", "--debug").exception, ValueError)
 
 
-def test_nothing_is_said_of_relays_where_no_client_sends_to_another(quick: Path) -> None:
+def test_relays_are_not_mentioned_if_no_client_sends_to_another(quick: Path) -> None:
     result = tacit("run", quick, "--set", "protocol.name=local", "--set", "cotraining.rounds=1")
     assert re.search(r"^train\.enroll ", result.stdout, re.MULTILINE), result.output
     assert "star: " not in result.stdout
@@ -178,7 +180,7 @@ def test_a_run_folder_can_be_run_again(quick: Path) -> None:
 # --- lists
 
 
-def test_list_steps_keys_and_version() -> None:
+def test_the_commands_list_steps_keys_and_version_print_their_lists() -> None:
     listed = tacit("list")
     assert listed.exit_code == 0 and "xclp-digits" in listed.stdout
     steps = tacit("steps", "xclp").stdout
@@ -210,7 +212,7 @@ def test_bytes_are_exact_and_add_up(quick: Path) -> None:
     ),
     ["data.partition=dirichlet:0.5", "protocol.recovery=shamir"],
 ])  # fmt: skip
-def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None:
+def test_bytes_are_printed_beside_the_formula(quick: Path, changes: list[str]) -> None:
     arguments = [part for change in changes for part in ("--set", change)]
     assert tacit("run", quick, "--out", "a", *arguments).exit_code == 0
     rows = [line.split() for line in tacit("bytes", "a").stdout.splitlines()]
@@ -219,7 +221,7 @@ def test_bytes_stand_beside_the_formula(quick: Path, changes: list[str]) -> None
     assert len(compared) > 10 and all(payload == formula for payload, formula in compared)
 
 
-def test_no_formula_where_somebody_was_lost(quick: Path) -> None:
+def test_bytes_of_a_run_with_lost_clients_have_no_formula(quick: Path) -> None:
     lost = ["--set", 'fault=[{party="client/1",at="lsh.hash"}]', "--set", "expect={}"]
     assert tacit("run", quick, "--out", "a", *lost).exit_code == 0
     lines = tacit("bytes", "a").stdout.splitlines()
@@ -255,7 +257,7 @@ def test_a_sweep_runs_every_combination_and_seed(quick: Path) -> None:
     assert result.stdout.rstrip().endswith("folder    many")
 
 
-def test_a_sweep_side_by_side_gives_the_same(quick: Path) -> None:
+def test_a_sweep_with_several_jobs_gives_the_same_results(quick: Path) -> None:
     arguments = ("sweep", quick, "--over", "protocol.k=2,4", "--jobs")
     assert tacit(*arguments, "1", "--out", "one").exit_code == 0
     assert tacit(*arguments, "2", "--out", "two").exit_code == 0
@@ -294,7 +296,7 @@ def test_a_signal_leaves_a_complete_folder_and_its_exit_code(quick: Path, stoppe
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_a_signal_ends_a_sweep_with_what_is_done(quick: Path, stopped, with_signal: signal.Signals) -> None:
+def test_a_signal_ends_a_sweep_and_keeps_its_finished_runs(quick: Path, stopped, with_signal: signal.Signals) -> None:
     code, output, errors = stopped(1, with_signal, "sweep", quick, "--seeds", "3", "--out", "many")
     assert code == 128 + with_signal
     assert "Traceback" not in errors and "1 interrupted" in output
@@ -321,7 +323,7 @@ def test_on_a_terminal_progress_is_drawn_and_wiped(quick: Path) -> None:
     assert b"folder    runs/quick-3-1" in shown.splitlines()[-1]
 
 
-def test_the_python_interface_loads_no_plotting_no_terminal_tools_and_nothing_large() -> None:
+def test_importing_the_python_interface_loads_no_plotting_terminal_or_large_packages() -> None:
     code = (
         "import sys; from tacit import Scenario, run; large = 'scipy.stats', 'sklearn', 'torch'; "
         "print([name for name in ('matplotlib', 'typer', 'rich', *large) if name in sys.modules])"

@@ -28,7 +28,9 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 12, 32])
-def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
+def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
+    tiny: Path, weighting: str, bits: int
+) -> None:
     """All eight clients are members, five of which must sign: one is lost before its upload, two after it, which then
     counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.hold"', 'before = "sum.sign"')
@@ -47,16 +49,14 @@ def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path,
         ('before = "sum.reveal"', "4 of 8 members answered; 5 are needed"),
     ],
 )
-def test_more_losses_of_members_than_it_tolerates_end_the_run_without_a_sum(
-    tiny: Path, step: str, problem: str
-) -> None:
+def test_more_lost_members_than_tolerated_abort_the_run_without_a_sum(tiny: Path, step: str, problem: str) -> None:
     found = ran(tiny, faults=crashes(*[step] * 4))
     assert found.outcome == "aborted" and problem in found.reason
     assert len(found.round_records) == 1 and not found.round_records[0].averaged
 
 
 @pytest.mark.parametrize("way", [(), ("training.value_bits=32",), ("protocol.identity=signed",)])
-def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
+def test_bytes_of_a_committee_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
     """Four of eight clients are members: each client sends the other members three shares and a seed."""
     one = scenario(tiny, "training.rounds=1", "training.tolerated_dropouts=0.13", *way)
     counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
@@ -65,7 +65,7 @@ def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[st
     assert {row.type: row.messages for row in counted.rows}["SharesHeld"] == 4
 
 
-def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
+def test_a_prediction_under_losses_equals_the_run(tiny: Path) -> None:
     faults = crashes('before = "sum.mask"', 'at = "sum.hold"', 'before = "sum.sign"')
     one = scenario(tiny, "training.rounds=1", faults=faults)
     found, predicted = run(one, out=tiny.parent / "lossy"), tacit.predict(one)
@@ -76,7 +76,7 @@ def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
-def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
+def test_a_committees_sum_is_exact_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
     found = ran(tiny, "network.topology=mesh", *network)
     assert found.outcome == "completed" and found.equals_plaintext and not found.lost
 
@@ -134,7 +134,7 @@ def test_two_quorums_share_an_honest_member_and_losses_leave_one(
         assert one.tolerated == lost or (one.failure == 0 and 2 * lost + one.private >= clients)
 
 
-def test_the_committee_of_a_thousand_clients_is_printed_with_what_it_withstands() -> None:
+def test_the_committee_of_a_thousand_clients_is_printed_with_its_tolerances() -> None:
     one = Committee.among(1000, 0.1, 0.1)
     assert str(one) == (
         f"{one.members} members of 1000 clients; {one.private} of them may collude with the server; "
@@ -154,6 +154,6 @@ def test_the_committee_of_a_thousand_clients_is_printed_with_what_it_withstands(
         (["data.clients=1", "training.min_clients=2"], "too few"),
     ],
 )
-def test_what_does_not_go_together(tiny: Path, changes: list[str], problem: str) -> None:
+def test_incompatible_keys_of_a_committee_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         ran(tiny, *changes)

@@ -38,7 +38,7 @@ def refused(*arguments: object) -> str:
     return line
 
 
-def test_two_runs_of_one_scenario_are_the_same(run_with: Callable[..., Path]) -> None:
+def test_two_runs_of_one_scenario_compare_as_equal(run_with: Callable[..., Path]) -> None:
     one, other = run_with("one"), run_with("other")
     shown = compared(one, other)
     assert "keys      the same in both" in shown and "trace     the traces are the same: " in shown
@@ -48,7 +48,7 @@ def test_two_runs_of_one_scenario_are_the_same(run_with: Callable[..., Path]) ->
     assert found["runs"][0]["trace_hash"] == found["runs"][1]["trace_hash"]
 
 
-def test_a_client_that_crashed_in_one_of_them(run_with: Callable[..., Path]) -> None:
+def test_a_comparison_shows_a_client_lost_in_only_one_run(run_with: Callable[..., Path]) -> None:
     one = run_with("one")
     other = run_with("other", 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]')
     shown = compared(one, other)
@@ -67,7 +67,7 @@ def test_a_client_that_crashed_in_one_of_them(run_with: Callable[..., Path]) -> 
         assert math.fsum(part["seconds"] for part in side["seconds"]) == pytest.approx(side["virtual_seconds"])
 
 
-def test_contents_that_differ_part_traces_of_one_shape(run_with: Callable[..., Path]) -> None:
+def test_traces_of_one_shape_differ_by_their_contents(run_with: Callable[..., Path]) -> None:
     """The first message with other content is found by its digest."""
     one, other = run_with("one"), run_with("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
@@ -81,7 +81,7 @@ def test_contents_that_differ_part_traces_of_one_shape(run_with: Callable[..., P
     assert "digest=00ff" in compared(one, other)
 
 
-def test_a_trace_that_ends_earlier(run_with: Callable[..., Path]) -> None:
+def test_a_trace_that_ends_earlier_is_compared_up_to_its_end(run_with: Callable[..., Path]) -> None:
     one, other = run_with("one"), run_with("other")
     with closing(sqlite3.connect(other / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM event_rows WHERE n > 200")
@@ -117,7 +117,7 @@ def test_a_critical_path_covers_the_whole_run(quick: Path, changes: list[str]) -
     assert all(one.kind != "unknown" for one in path)
 
 
-def test_what_held_a_run_up_is_on_its_path(run_with: Callable[..., Path]) -> None:
+def test_pauses_and_retransmissions_that_delay_a_run_are_on_its_critical_path(run_with: Callable[..., Path]) -> None:
     paused = run_with("paused", *CHANGES["pause"])
     kinds = seconds_by(Seen(paused).path(), "kind", "party")
     assert kinds["paused", "client/3"] == pytest.approx(4)
@@ -125,7 +125,7 @@ def test_what_held_a_run_up_is_on_its_path(run_with: Callable[..., Path]) -> Non
     assert again["sent again",] > 1
 
 
-def test_what_is_no_run_is_refused_in_one_line(run_with: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_run_is_refused_in_one_line(run_with: Callable[..., Path], tmp_path: Path) -> None:
     one = run_with("one")
     assert refused(one, tmp_path / "none") == f"error: {tmp_path / 'none'}: no such folder; that of a run is needed"
     (tmp_path / "empty").mkdir()
@@ -136,7 +136,7 @@ def test_what_is_no_run_is_refused_in_one_line(run_with: Callable[..., Path], tm
     assert refused(one, one) == f"error: {one / 'run.sqlite'}: of format 9, {later}"
 
 
-def test_a_scenario_that_is_missing_or_damaged(run_with: Callable[..., Path]) -> None:
+def test_a_run_with_a_missing_or_damaged_scenario_is_refused(run_with: Callable[..., Path]) -> None:
     one = run_with("one")
     (one / "scenario.toml").write_text("= 1")
     assert refused(one, one).startswith(f"error: {one / 'scenario.toml'}: ")

@@ -80,7 +80,7 @@ def ran(file: Path, *changes: str, faults: str = "", out: str = "run", **more: A
 
 
 @pytest.mark.parametrize("name", using("cotraining.rounds"))
-def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small: Path, name: str) -> None:
+def test_every_algorithm_runs_by_its_name_and_its_bytes_equal_the_formula(small: Path, name: str) -> None:
     result = ran(small, f"protocol.name={name}", "public.size=40")
     assert (result.outcome, result.lost, {one.problem for one in result.round_records}) == ("completed", [], {""})
     assert result.accuracy is not None and 0 < result.accuracy < 1
@@ -90,7 +90,7 @@ def test_every_algorithm_runs_by_its_name_and_sends_what_the_formula_says(small:
     assert predicted(result.folder, counted) == counted
 
 
-def test_what_surrounds_a_call_does_not_grow_with_the_number_of_clients(small: Path) -> None:
+def test_the_envelope_of_a_call_does_not_grow_with_the_number_of_clients(small: Path) -> None:
     envelopes = []
     for clients in (3, 9):
         result = ran(small, f"data.clients={clients}", out=f"run-{clients}")
@@ -142,7 +142,7 @@ def test_federated_averaging_learns_from_the_same_points_without_the_public_ones
         assert (one.points == other.points).all() and (one.labeled == other.labeled).all()
 
 
-def test_one_party_holds_all_points_where_learning_is_centralised(small: Path) -> None:
+def test_in_centralised_learning_one_party_holds_all_points(small: Path) -> None:
     scenario = load(small, ["protocol.name=centralised", "data.labeled=1"])
     (shard,) = split_data(scenario)[1]
     assert scenario.data.clients == 1
@@ -213,13 +213,13 @@ def test_a_lost_client_counts_neither_for_the_consensus_nor_for_accuracy(small: 
     assert result.endings["client/1"] == "crashed"
 
 
-def test_one_that_comes_back_takes_part_again(small: Path) -> None:
+def test_a_client_that_returns_takes_part_again(small: Path) -> None:
     result = ran(small, faults=CRASH + 'back_after = "1s"\n')
     assert [one.answered for one in result.round_records] == [EVERYONE, ("client/0", "client/2"), EVERYONE]
     assert result.endings["client/1"] == "completed"
 
 
-def test_a_run_without_anybody_has_failed_and_one_without_a_server_is_aborted(small: Path) -> None:
+def test_a_run_without_clients_has_failed_and_one_without_a_server_is_aborted(small: Path) -> None:
     all_gone = CRASH.replace("client/1", "*").replace("occurrence = 2\n", "")
     assert ran(small, faults=all_gone).outcome == "failed"
     result = ran(small, faults=CRASH.replace("client/1", "server").replace("predict", "agree"), out="other")
@@ -227,7 +227,7 @@ def test_a_run_without_anybody_has_failed_and_one_without_a_server_is_aborted(sm
     assert [one.problem for one in result.round_records] == ["", "the server was lost"]
 
 
-def test_it_keeps_its_promises_under_chaos_and_a_planted_bug_is_found(
+def test_co_training_keeps_its_promises_under_chaos_and_a_planted_bug_is_found(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = load(small, ["cotraining.rounds=2", "learner.steps=1"])
@@ -254,7 +254,7 @@ class Interrupter(Watch):
 
 
 @pytest.mark.parametrize("name", ["fedct", "fedmd"])
-def test_a_run_that_was_broken_off_goes_on_as_if_nothing_had_been(small: Path, name: str) -> None:
+def test_a_resumed_run_ends_as_an_uninterrupted_one(small: Path, name: str) -> None:
     change, faults = f"protocol.name={name}", CRASH + 'back_after = "1s"\n'
     whole = ran(small, change, faults=faults)
     with pytest.raises(KeyboardInterrupt):
@@ -286,7 +286,7 @@ def another_dataset(name: str) -> Dataset:
     return table(4, 25, 5 if name == "longer" else 3)
 
 
-def test_public_points_are_nobodys_and_their_shares_of_classes_may_be_uneven() -> None:
+def test_public_points_belong_to_no_client_and_may_have_uneven_classes() -> None:
     data = table(10, 100)
     for distribution in ("iid", "dirichlet:0.1"):
         held, public = set_apart(data, Public(size=200, distribution=distribution), 5, 1, another_dataset)
@@ -330,7 +330,7 @@ def test_clients_label_the_points_of_another_data_set(small: Path) -> None:
         (Public(size=1, source="table"), 'public.source: "table" is what the clients\' points are of'),
     ],
 )
-def test_public_points_that_are_not_available(public: Public, problem: str) -> None:
+def test_unavailable_public_points_are_refused(public: Public, problem: str) -> None:
     with pytest.raises(Problem) as caught:
         set_apart(table(2, 20), public, 5, 1, another_dataset)
     assert str(caught.value).startswith(problem)
@@ -354,14 +354,14 @@ def test_public_points_that_are_not_available(public: Public, problem: str) -> N
         ("data.partition=dirichlet:1/", "data.partition: 'dirichlet:1/' must be iid"),
     ],
 )
-def test_mistakes_are_one_line(small: Path, change: str, problem: str) -> None:
+def test_invalid_keys_of_co_training_are_refused_in_one_line(small: Path, change: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, [change])
     assert str(caught.value).startswith(f"changes: {problem}")
     assert "\n" not in str(caught.value)
 
 
-def test_trees_cannot_learn_probabilities(small: Path) -> None:
+def test_trees_in_algorithms_that_share_probabilities_are_refused(small: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small, ["protocol.name=dd", 'learner.names=["network", "decision-tree"]'])
     assert str(caught.value) == (
@@ -369,7 +369,7 @@ def test_trees_cannot_learn_probabilities(small: Path) -> None:
     )
 
 
-def test_steps_are_listed_by_name() -> None:
+def test_steps_of_co_training_are_listed_by_name() -> None:
     names = [(step.role, step.name) for step in PROTOCOLS["fedct"].steps]
     assert ("client", "cotrain.predict") in names and ("server", "cotrain.agree") in names
     assert ("server", "cotrain.student") not in names and names == list(dict.fromkeys(names))

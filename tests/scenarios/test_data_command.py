@@ -61,7 +61,7 @@ def listed() -> dict[str, str]:
     return rows
 
 
-def test_the_list_names_every_set_and_how_to_get_it(mushrooms):
+def test_the_list_has_every_data_set_and_the_way_to_get_each(mushrooms):
     rows = listed()
     assert set(rows) == set(DATASETS)
     assert "bundled" in rows["digits"]
@@ -82,17 +82,17 @@ def test_fetching_reports_progress_and_origin(mushrooms):
     assert data("path", "mushroom").stdout == f"{store.root()}/mushroom\n"
 
 
-def test_path(store_root):
+def test_the_folder_of_the_store_is_printed_and_missing_data_sets_are_refused(store_root):
     assert data("path").stdout == f"{store_root}\n"
     assert one_line(data("path", "digits")) == "error: digits is bundled; it has no folder"
     assert one_line(data("path", "svhn")) == "error: svhn is not on this machine; get it by: tacit data fetch svhn"
 
 
-def test_it_is_a_command_of_tacit(store_root):
+def test_data_is_a_subcommand_of_tacit(store_root):
     assert CliRunner().invoke(tacit, ["data", "path"]).stdout == f"{store_root}\n"
 
 
-def test_mistakes(mushrooms):
+def test_wrong_names_and_folders_are_refused(mushrooms):
     assert one_line(data("fetch")).startswith("error: nothing to fetch: give a NAME")
     assert one_line(data("fetch", "minst")).endswith("did you mean mnist?")
     assert one_line(data("path", "minst")).endswith("did you mean mnist?")
@@ -101,13 +101,13 @@ def test_mistakes(mushrooms):
     assert data("fetch", "svhn", "--from", none).stderr.splitlines()[-1] == f"error: {none}: there is no such folder"
 
 
-def test_a_store_that_cannot_be_written(mushrooms, store_root):
+def test_a_store_that_cannot_be_written_is_reported(mushrooms, store_root):
     store_root.write_text("a file")
     message = data("fetch", "mushroom", "--from", mushrooms).stderr.splitlines()[-1]
     assert message == f"error: {store_root}: is a file; a folder is needed there"
 
 
-def test_several_are_fetched_and_those_that_fail_are_reported(mushrooms, no_ways):
+def test_several_data_sets_are_fetched_and_failures_are_reported(mushrooms, no_ways):
     (store.root() / "upstream").mkdir(parents=True)
     mushrooms.rename(store.root() / "upstream" / "mushroom")
     result = data("fetch", "svhn", "digits", "mushroom")
@@ -118,7 +118,7 @@ def test_several_are_fetched_and_those_that_fail_are_reported(mushrooms, no_ways
     assert store.present("mushroom")
 
 
-def test_ctrl_c_is_130_and_leaves_nothing(mushrooms, monkeypatch, store_root):
+def test_ctrl_c_exits_with_code_130_and_leaves_no_files(mushrooms, monkeypatch, store_root):
     def interrupt(folder: Path, report: Callable[[str, int, int], None]) -> None:
         raise KeyboardInterrupt
 
@@ -129,7 +129,7 @@ def test_ctrl_c_is_130_and_leaves_nothing(mushrooms, monkeypatch, store_root):
     assert [path.name for path in store_root.iterdir()] == [".lock"]
 
 
-def test_on_a_terminal_there_is_a_bar_that_goes_away(tmp_path):
+def test_on_a_terminal_a_progress_bar_is_shown_and_erased(tmp_path):
     (tmp_path / "mushroom.csv").write_text(CSV)
     code = """
 import sys
@@ -153,7 +153,7 @@ app(["fetch", "mushroom", "--from", sys.argv[1]])
     assert "mushroom: here, by" in shown.split("\x1b")[-1]
 
 
-def test_a_scenario_whose_data_are_missing_says_how_to_get_them(tmp_path):
+def test_a_scenario_with_missing_data_is_refused_with_the_command_to_fetch_the_data(tmp_path):
     (tmp_path / "some.toml").write_text('[data]\nname = "mushroom"\n')
     with pytest.raises(ScenarioError) as caught:
         load(tmp_path / "some.toml")

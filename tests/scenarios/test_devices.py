@@ -60,7 +60,7 @@ def ran(scenario: Scenario) -> tuple[str, float]:
         simulation.close()
 
 
-def test_the_same_said_of_all_and_of_each_is_the_same_run() -> None:
+def test_tables_for_each_client_give_the_same_run_as_keys_for_all() -> None:
     network = ["network.latency=normal:30ms,5ms", "network.up=1MB/s", "network.down=2MB/s", "network.loss=0.1"]
     of_all = small(*network, "device.speed=0.5", "device.cores=2")
     each = Client(latency="normal:30ms,5ms", up="1MB/s", down="2MB/s", loss=0.1, speed=0.5, cores=2)
@@ -70,14 +70,14 @@ def test_the_same_said_of_all_and_of_each_is_the_same_run() -> None:
     assert ran(of_all) == ran(small(client=(slow,), link=(pair,)))
 
 
-def test_a_client_on_a_satellite_holds_the_others_up() -> None:
+def test_a_client_on_a_satellite_link_delays_the_run() -> None:
     alone, satellite = (
         small(client=(Client(preset="lan"), Client(name="client/3", preset=name))) for name in ("", "satellite")
     )
     assert ran(satellite)[1] > ran(alone)[1] + 4 * 2 * 0.279  # enrolment and three rounds, in both directions
 
 
-def test_on_a_host_what_parties_compute_takes_as_long_as_on_its_cores() -> None:
+def test_jobs_of_parties_on_a_host_share_the_cores_of_the_host() -> None:
     slow, hosts = Client(speed=1e-5), (Host(parties=("client/*",), cores=2),)
     patient = ("protocol.deadline=1000s", "training.validation=0.0")
     alone, shared = (ran(small(*patient, client=(slow,), host=host))[1] for host in ((), hosts))
@@ -86,13 +86,13 @@ def test_on_a_host_what_parties_compute_takes_as_long_as_on_its_cores() -> None:
 
 @pytest.mark.parametrize("protocol", ["fedavg", "fedbuff"])
 @pytest.mark.parametrize("tables", TABLES)
-def test_what_is_predicted_is_what_a_run_takes(tables: str, protocol: str) -> None:
+def test_the_predicted_time_with_device_tables_equals_the_run(tables: str, protocol: str) -> None:
     scenario = small(f"protocol.name={protocol}", **TABLES[tables])
     assert predict_run(scenario).virtual_seconds == pytest.approx(ran(scenario)[1], rel=0.03)
 
 
 @pytest.mark.parametrize("tables", TABLES)
-def test_nothing_depends_on_whether_clients_rest(tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resting_clients_leave_a_run_with_device_tables_unchanged(tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = small("training.share=0.5", **TABLES[tables])
     there = ran(scenario)
     monkeypatch.setattr(experiment, "AWAKE", 0)
@@ -109,7 +109,7 @@ def ended(simulation: Simulation) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("protocol", ["fedavg", "fedbuff"])
 @pytest.mark.parametrize("tables", TABLES)
-def test_from_the_end_of_every_round_a_run_goes_on_alike(tables: str, protocol: str) -> None:
+def test_a_run_with_device_tables_resumed_after_any_round_ends_alike(tables: str, protocol: str) -> None:
     scenario = small(f"protocol.name={protocol}", "training.rounds=6", "training.buffer=3", **TABLES[tables])
     simulation = Simulation(scenario, engine="inline")
     states: list[bytes] = []
@@ -142,14 +142,14 @@ def away(tmp_path: Path) -> Scenario:
     )
 
 
-def test_who_is_away_is_lost_for_that_while(away: Scenario, tmp_path: Path) -> None:
+def test_an_unavailable_client_is_lost_while_unavailable(away: Scenario, tmp_path: Path) -> None:
     result = carry_out(away, "run", out=tmp_path / "run")
     assert result.outcome == "completed" and not result.unmet and not result.warnings[2:]
     assert {loss.party for loss in result.lost} == {"client/1", "client/2"}
     assert {(one.fault, one.kind, one.party) for one in result.faults} == {(-1, "crash", f"client/{i}") for i in (1, 2)}
 
 
-def test_chaos_lets_nobody_be_away_unless_it_replays(away: Scenario) -> None:
+def test_chaos_ignores_availability_except_in_a_replay(away: Scenario) -> None:
     found = campaign(away, Plan(singles=False, schedules=3, seed=918273))
     assert found.verdicts[0].outcome == "completed" and found.verdicts[0].faults_fired == 0 and not found.failures
     assert replayed(away).faults_fired == 2
@@ -172,7 +172,7 @@ def test_files_are_relative_to_the_scenario(file: Path) -> None:
     assert load(file).client[0].file == str(file.parent / "kinds.csv")
 
 
-def test_set_changes_one_field_of_one_table(file: Path) -> None:
+def test_the_option_set_changes_one_field_of_one_table(file: Path) -> None:
     scenario = load(file, ["client.1.cores=5", "client.1.preset=lan"])
     assert (scenario.client[1].cores, scenario.client[1].preset) == (5, "lan")
     assert label("client.1.up", [scenario]) == "client 1 (client/1) up"
@@ -195,20 +195,20 @@ def test_set_changes_one_field_of_one_table(file: Path) -> None:
         ("device.handling_rate=5", "changes: device.handling_rate: 5 is of the wrong kind"),
     ],
 )
-def test_a_mistake_is_named(file: Path, change: str, line: str) -> None:
+def test_an_invalid_device_key_is_named(file: Path, change: str, line: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         load(file, [change])
     assert str(refused.value).startswith(line)
 
 
 @pytest.mark.long  # a pool's processes start
-def test_with_handling_inline_and_a_pool_are_the_same_run() -> None:
+def test_with_handling_a_pool_gives_the_same_run_as_inline() -> None:
     scenario = small(**TABLES["handling on a host"])
     inline, pool = (Simulation(scenario, engine=engine) for engine in ("inline", "pool:2"))
     assert ended(inline) == ended(pool)
 
 
-def test_messages_take_longer_where_they_are_handled() -> None:
+def test_messages_take_longer_with_handling() -> None:
     plain, handled = small(), small(device=Device(handling="50ms"))
     bytes_alone = small(device=Device(handling_rate="100kB/s"))
     assert ran(small(device=Device(handling="0s", handling_rate="unlimited"))) == ran(plain)
@@ -216,7 +216,7 @@ def test_messages_take_longer_where_they_are_handled() -> None:
     assert ran(bytes_alone)[1] > ran(plain)[1] + 0.5
 
 
-def test_who_has_what_is_shown(file: Path) -> None:
+def test_the_devices_and_links_of_parties_are_shown_in_tables(file: Path) -> None:
     done = CliRunner().invoke(app, ["keys", str(file)])
     assert done.exit_code == 0 and "client/1" in done.stdout and "3g" in done.stdout
     (kinds,) = party_tables(load(file))

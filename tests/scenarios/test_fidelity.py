@@ -31,7 +31,7 @@ def printed(*arguments: object) -> str:
         ["protocol.hamming=direct"],
     ],
 )
-def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path: Path, settings: list[str]) -> None:
+def test_a_sized_run_equals_the_real_run_except_for_contents(quick: Path, tmp_path: Path, settings: list[str]) -> None:
     found = {}
     for fidelity in ("real", "sized"):
         scenario = read(quick, [*SMALL, *settings, f"fidelity={fidelity}"]).scenario
@@ -53,7 +53,7 @@ def test_a_sized_run_is_the_real_one_but_for_the_contents(quick: Path, tmp_path:
     assert sum(measured.values()) == sized.bytes_payload
 
 
-def test_a_pool_changes_nothing(quick: Path, tmp_path: Path) -> None:
+def test_a_pool_leaves_the_trace_of_a_sized_run_unchanged(quick: Path, tmp_path: Path) -> None:
     settings = [*SMALL, "protocol.hamming=paillier", "fidelity=sized"]
     one, other = (
         run(read(quick, settings).scenario, out=tmp_path / engine, engine=engine) for engine in ("inline", "pool:2")
@@ -94,7 +94,7 @@ def test_every_output_names_the_fidelity(quick: Path, tmp_path: Path) -> None:
     assert "sized" not in real
 
 
-def test_training_with_secure_sums_is_the_same_too(tmp_path: Path) -> None:
+def test_sized_training_with_secure_sums_equals_the_real_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     settings = [
         *SMALL, "data.limit=150", "data.clients=4", "protocol.hamming=paillier", "protocol.bits=64",

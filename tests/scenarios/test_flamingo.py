@@ -43,7 +43,7 @@ def payloads(rows: Any) -> dict[str, int]:
 
 @pytest.mark.parametrize("bits", ["exact", "9"])
 @pytest.mark.parametrize("when", ['before = "sum.mask"', 'before = "sum.agree"', 'before = "sum.reveal"'])
-def test_the_average_is_the_oracles_whoever_is_lost(tiny: Path, when: str, bits: str) -> None:
+def test_the_average_equals_the_oracle_under_any_losses(tiny: Path, when: str, bits: str) -> None:
     found = ran(tiny, f"training.value_bits={bits}", faults=crash(1, when, 2) + crash(2, when, 2))
     assert found.outcome == "completed" and found.equals_plaintext
     assert all(one.equals_plaintext for one in found.round_records)
@@ -52,7 +52,7 @@ def test_the_average_is_the_oracles_whoever_is_lost(tiny: Path, when: str, bits:
 
 
 @pytest.mark.parametrize("way", [(), ("protocol.identity=signed",), ("training.value_bits=9",)])
-def test_bytes_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
+def test_bytes_of_flamingo_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
     """Keys are made once in three rounds; in the third round new decryptors get shares of the same key."""
     one = scenario(tiny, *way)
     counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
@@ -66,12 +66,12 @@ OVERTAKING = ("network.transport=datagram", "network.latency=lognormal:20ms,0.5"
 
 
 @pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), OVERTAKING])
-def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
+def test_flamingos_sum_is_exact_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
     found = ran(tiny, *network)
     assert found.outcome == "completed" and found.equals_plaintext and not found.lost
 
 
-def test_a_server_with_two_sets_of_labels_gets_one_signed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_with_two_sets_of_labels_gets_only_one_signed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the decryptors are shown other labels first: neither set gets enough signatures, and nothing is
     opened."""
     honest = consistency.gathered
@@ -85,7 +85,7 @@ def test_a_server_with_two_sets_of_labels_gets_one_signed(tiny: Path, monkeypatc
     assert "RoundOpened" not in payloads(tacit.bytes(found).rows)
 
 
-def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> None:
+def test_a_ciphertext_is_opened_only_by_enough_holders_in_its_context() -> None:
     entropy, needed, holders = Entropy.seeded(1), 3, 7
     deals = [elgamal.deal(b"", needed, holders, entropy) for _ in range(holders)]
     rows = elgamal.combined([row for row, _ in deals], [1] * holders)
@@ -109,7 +109,7 @@ def test_a_ciphertext_is_opened_by_enough_holders_and_of_its_context_alone() -> 
     assert elgamal.opened(hidden, contexts, dict(list(held.items())[:2])) != texts
 
 
-def test_two_decryptors_among_more_clients_are_refused_for_the_last_dealer_would_choose_the_key() -> None:
+def test_two_decryptors_among_more_clients_are_refused() -> None:
     """The last dealer knows the key g^s, and could deal the other a share that fits commitments to an unknown
     polynomial."""
     group, entropy, inverse = find_group("p256"), Entropy.seeded(2), pow(2, -1, find_group("p256").order)
@@ -127,7 +127,7 @@ def test_two_decryptors_among_more_clients_are_refused_for_the_last_dealer_would
     assert all(2 * one.quorum - one.count > one.private for one in (Decryptors(200, m) for m in range(3, 200)))
 
 
-def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path) -> None:
+def test_a_caution_is_given_if_all_of_many_clients_would_be_decryptors(tiny: Path) -> None:
     def lines(*changes: str) -> list[str]:
         tolerated = (
             "data.clients=120",
@@ -153,7 +153,7 @@ def test_a_caution_says_where_all_of_many_clients_would_be_decryptors(tiny: Path
         ((), ""),
     ],
 )
-def test_a_caution_says_where_more_decryptors_may_be_corrupt_than_the_sum_withstands(
+def test_a_caution_is_given_if_too_many_decryptors_may_be_corrupt(
     tiny: Path, changes: tuple[str, ...], warned: str
 ) -> None:
     found = [one for one in cautions(scenario(tiny, *changes)) if "training.corrupt_clients" in one]
@@ -161,10 +161,10 @@ def test_a_caution_says_where_more_decryptors_may_be_corrupt_than_the_sum_withst
 
 
 @pytest.mark.parametrize("way", ["secure", "lightsecagg", "committee", "flamingo"])
-def test_signed_identities_are_of_use_to_every_sum_that_signs(tiny: Path, way: str) -> None:
+def test_signed_identities_are_used_by_every_sum_that_signs(tiny: Path, way: str) -> None:
     changes = ["protocol.name=fedavg", f"training.averaging={way}", "protocol.identity=signed"]
     assert "protocol.identity" not in read(tiny, [*changes, "training.value_bits=12", "data.clients=8"]).needless
 
 
-def test_signed_identities_are_of_no_use_to_a_plain_average(tiny: Path) -> None:
+def test_signed_identities_are_unused_in_a_plain_average(tiny: Path) -> None:
     assert "protocol.identity" in read(tiny, ["protocol.name=fedavg", "protocol.identity=signed"]).needless

@@ -40,7 +40,7 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
     recorder.close()
 
 
-def test_the_number_is_the_first_that_is_free(tmp_path: Path) -> None:
+def test_a_new_folder_has_the_first_free_number(tmp_path: Path) -> None:
     names = [new_folder(None, "quick-3", tmp_path / "runs").name for _ in range(3)]
     assert names == ["quick-3-1", "quick-3-2", "quick-3-3"]
     (tmp_path / "runs" / "quick-3-2").rmdir()
@@ -68,7 +68,7 @@ def test_the_scenario_is_in_the_folder_before_the_run_begins(tmp_path: Path) -> 
     assert tomllib.loads((tmp_path / "scenario.toml").read_text())["seed"] == 5
 
 
-def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, recorder: Recorder) -> None:
+def test_messages_are_recorded_with_both_hops_and_their_fate(tmp_path: Path, recorder: Recorder) -> None:
     for kind in ("send", "relay", "deliver"):
         recorder(message(kind, 2.0 if kind == "deliver" else 1.0))
     recorder(message("send", 3.0, number=2))
@@ -91,7 +91,7 @@ def test_messages_are_recorded_with_both_hops_and_their_end(tmp_path: Path, reco
     assert rows(path, "SELECT digest FROM events WHERE n = 1") == [(b"digest",)]
 
 
-def test_contents_are_recorded_of_the_types_asked_for_from_the_round_on(tmp_path: Path) -> None:
+def test_contents_of_selected_types_are_recorded_from_the_given_round_on(tmp_path: Path) -> None:
     def packet(kind: str, number: int) -> Packet:
         data = f"{kind} {number}".encode()
         return Packet(data, b"", b"", "client/1", "server", 1, "demo", "demo.step", kind, number, 1, False, 8, 0, 8)
@@ -108,7 +108,7 @@ def test_contents_are_recorded_of_the_types_asked_for_from_the_round_on(tmp_path
     ]
 
 
-def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, recorder: Recorder) -> None:
+def test_steps_are_recorded_with_begin_and_end_if_they_ended(tmp_path: Path, recorder: Recorder) -> None:
     recorder(Event(1.0, "enter", "server", step="setup.keys"))
     recorder(Event(1.0, "enter", "client/0", step="setup.keys"))
     recorder(Event(2.0, "leave", "server", step="setup.keys"))
@@ -124,7 +124,7 @@ def test_steps_have_both_ends_and_a_step_never_left_has_one(tmp_path: Path, reco
     ]
 
 
-def test_the_other_events_have_views_of_their_own(tmp_path: Path, recorder: Recorder) -> None:
+def test_jobs_faults_metrics_and_outcomes_have_their_own_views(tmp_path: Path, recorder: Recorder) -> None:
     recorder(Event(1.0, "compute", "client/0", step="lsh.hash", note="2", value=0.25, number=2))
     note, kind = "partition of client/3 and client/* begins", "partition"
     recorder(Event(2.0, "fault", "client/3", "client/*", step="lsh.hash", note=note, fact="cut", detail=kind))
@@ -140,7 +140,7 @@ def test_the_other_events_have_views_of_their_own(tmp_path: Path, recorder: Reco
     assert rows(path, "SELECT * FROM outcomes") == [(4.0, "client/0", "labels")]
 
 
-def test_nothing_is_lost_between_batches_and_nothing_comes_after_the_end(tmp_path: Path, recorder: Recorder) -> None:
+def test_all_events_are_recorded_across_batches_and_none_after_the_end(tmp_path: Path, recorder: Recorder) -> None:
     for number in range(5001):
         recorder(message("send", float(number)))
     recorder.close()
@@ -167,7 +167,7 @@ def test_bytes_are_summed_by_step_and_type_over_both_hops(tmp_path: Path, record
     assert (second.step, second.type, second.messages, second.payload) == ("setup.seed", "Seed", 2, 14)
 
 
-def test_what_is_no_run_folder_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match=r"no run\.sqlite; a run's folder is needed$"):
         byte_rows(tmp_path)
     (tmp_path / "run.sqlite").write_text("not a data base at all, not a data base")

@@ -30,7 +30,7 @@ def tacit(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return warm.run([sys.executable, "-m", "tacit", *arguments])
 
 
-def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Path, small_disk: Path) -> None:
+def test_a_disk_filled_during_a_run_is_reported_in_one_line_and_in_the_result(quick: Path, small_disk: Path) -> None:
     done = tacit("run", quick, "--out", small_disk / "out")
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
@@ -43,7 +43,7 @@ def test_a_disk_that_fills_up_is_reported_in_a_line_and_in_the_result(quick: Pat
     assert not (small_disk / "out" / "labels.csv").exists()
 
 
-def test_no_room_at_all_is_one_line(quick: Path, small_disk: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line(quick: Path, small_disk: Path) -> None:
     (small_disk / "full").write_bytes(bytes(170_000))
     done = tacit("run", quick, "--out", small_disk / "out")
     assert done.returncode == 1
@@ -51,7 +51,7 @@ def test_no_room_at_all_is_one_line(quick: Path, small_disk: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["labels.csv", "result.json"])
-def test_a_file_that_finds_no_room_is_a_failed_run(
+def test_a_run_fails_if_a_file_does_not_fit_onto_the_disk(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """For machines where no file system can be mounted, a device that is always full replaces the file."""

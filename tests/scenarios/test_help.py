@@ -124,7 +124,7 @@ def test_parties_and_steps_of_a_run_are_completed(quick: Path, tmp_path: Path, m
     assert completed("tacit events en") == []  # the shell completes file names itself
 
 
-def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
+def test_bash_accepts_the_completion_script_and_its_words(tmp_path: Path) -> None:
     command = tmp_path / "tacit"
     command.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{_START}", encoding="utf-8")
     command.chmod(0o755)
@@ -147,14 +147,14 @@ def test_bash_takes_the_script_and_the_words(tmp_path: Path) -> None:
 # --- keys and steps
 
 
-def test_keys_can_be_chosen_by_their_beginning() -> None:
+def test_keys_are_selected_by_their_beginning() -> None:
     shown = CliRunner().invoke(app, ["keys", "network", "--markdown"]).stdout.splitlines()[2:]
     assert shown and all(line.startswith("| network.") for line in shown)
     nothing = CliRunner().invoke(app, ["keys", "netwrk"])
     assert (nothing.exit_code, nothing.stderr) == (2, "error: netwrk: no key begins so; did you mean network?\n")
 
 
-def test_the_steps_of_all_protocols_are_shown_in_short() -> None:
+def test_steps_of_all_protocols_are_listed_together() -> None:
     shown = CliRunner().invoke(app, ["steps"]).stdout.splitlines()
     heads = [name for line in shown if not line.startswith(" ") for name in line.split(", ")]
     assert sorted(heads) == sorted(PROTOCOLS)

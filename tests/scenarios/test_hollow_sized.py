@@ -44,7 +44,7 @@ def hops(result: Result) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_messages_bytes_and_time_are_those_of_a_real_run(
+def test_messages_bytes_and_time_of_a_hollow_run_equal_the_real_run(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
     settings = [f"protocol.hamming={variant.split()[0]}", *VARIANTS[variant]]
@@ -58,7 +58,9 @@ def test_messages_bytes_and_time_are_those_of_a_real_run(
     assert sized.virtual_seconds == pytest.approx(real.virtual_seconds, rel=1e-9)
 
 
-def test_outputs_say_what_the_run_is(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_of_a_hollow_run_state_its_fidelity(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sized, "MOST_POINTS", 1)
     sets = [part for text in (*SMALL, *CALM, "fidelity=sized") for part in ("--set", text)]
     text = printed("run", quick, *sets, "--out", tmp_path / "run")
@@ -77,7 +79,7 @@ def test_outputs_say_what_the_run_is(quick: Path, tmp_path: Path, monkeypatch: p
         ["fidelity=sized", "fault=[{kind='crash', at='hamming.encode', party='client/1'}]"],
     ],
 )
-def test_other_runs_have_results(quick: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
+def test_only_large_sized_runs_are_hollow(quick: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
     monkeypatch.setattr(sized, "MOST_POINTS", 1)
     assert goes_hollow(quick, [*SMALL, *CALM, "fidelity=sized"])
     assert not goes_hollow(quick, [*SMALL, *CALM, *changes])

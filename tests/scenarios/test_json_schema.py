@@ -43,7 +43,7 @@ def with_value(name: str, value: Any) -> dict[str, Any]:
     return made
 
 
-def test_it_is_a_schema_with_a_description_of_every_key() -> None:
+def test_the_schema_is_valid_and_describes_every_key() -> None:
     Draft7Validator.check_schema(SCHEMA)
     for key in keys():
         place = SCHEMA
@@ -92,7 +92,7 @@ def test_the_file_in_the_folder_of_a_run_is_valid() -> None:
         ("[[host]]\ncores = 1", "'parties' is a required property"),
     ],
 )
-def test_mistakes_are_found(text: str, problem: str) -> None:
+def test_the_schema_finds_mistakes_in_scenarios(text: str, problem: str) -> None:
     found = "\n".join(problems(tomllib.loads(text)))
     found += "".join(
         context.message for error in VALIDATOR.iter_errors(tomllib.loads(text)) for context in error.context or ()
@@ -110,7 +110,7 @@ NUMBERS = [key.name for key in keys() if "whole number" in key.type or key.type.
     name=st.sampled_from([name for name in NUMBERS if not name.startswith("fault.N")]),
     value=st.one_of(st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=False), st.booleans()),
 )
-def test_a_number_is_valid_where_tacit_takes_it(name: str, value: Any) -> None:
+def test_a_number_is_valid_exactly_if_tacit_accepts_the_value(name: str, value: Any) -> None:
     if isinstance(value, float) and value.is_integer():
         value += 0.5 if abs(value) < 2**50 else 0  # JSON Schema accepts 3.0 as an integer
     table = with_value(name, value)
@@ -129,14 +129,14 @@ def test_a_number_is_valid_where_tacit_takes_it(name: str, value: Any) -> None:
 @given(
     key=st.sampled_from(keys()), value=st.one_of(st.integers(), st.text(), st.lists(st.text(max_size=3), max_size=3))
 )
-def test_what_is_valid_is_of_the_types_that_tacit_reads(key: Any, value: Any) -> None:
+def test_valid_values_have_types_that_tacit_reads(key: Any, value: Any) -> None:
     table = with_value(key.name, value)
     if problems(table) == []:
         converted(table, "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_keys_of_a_fault_are_those_of_its_kind(kind: str) -> None:
+def test_a_fault_is_valid_only_with_keys_of_its_kind(kind: str) -> None:
     values = {"party": "client/1", "peer": "server", "at": "lsh.hash", "before": "lsh.hash", "after": "lsh.hash",
               "time": "1s", "message": "Join", "occurrence": 2, "round": 1, "probability": 0.5, "back_after": "1s",
               "lasts": "1s", "factor": 2.0, "by": "1s", "one_way": True, "file": "a.csv"}  # fmt: skip
@@ -163,7 +163,7 @@ def test_the_keys_of_a_fault_are_those_of_its_kind(kind: str) -> None:
     ("pattern", "reads"), [(DURATION_PATTERN, duration), (RATE_PATTERN, rate)], ids=["duration", "rate"]
 )
 @given(data=st.data())
-def test_texts_with_units_match_where_they_are_read(pattern: str, reads: Any, data: st.DataObject) -> None:
+def test_texts_with_units_match_the_pattern_exactly_if_readable(pattern: str, reads: Any, data: st.DataObject) -> None:
     written = st.from_regex(r"\A\s?[0-9.]{1,3}(e[+-]?[0-9])?\s?[a-zA-Zµ/]{0,6}\Z")
     text = data.draw(st.one_of(st.text(max_size=8), written, st.from_regex(rf"\A{pattern}\Z")))
     try:
@@ -176,7 +176,7 @@ def test_texts_with_units_match_where_they_are_read(pattern: str, reads: Any, da
     assert bool(re.fullmatch(pattern, text)) is read_as
 
 
-def test_accesses_of_clients_may_be_drawn() -> None:
+def test_drawn_rates_of_clients_are_valid() -> None:
     for value in ("lognormal:5Mbit/s,0.5", "uniform:1Mbit/s,2Mbit/s", "unlimited", "3Mbit/s"):
         assert problems({"client": [{"up": value}]}) == []
     assert problems({"network": {"up": "lognormal:5Mbit/s,0.5"}})
@@ -186,7 +186,7 @@ def test_accesses_of_clients_may_be_drawn() -> None:
 # --- the command
 
 
-def test_the_keys_of_plugins_are_in_it(tmp_path: Path) -> None:
+def test_the_schema_has_the_keys_of_plugins(tmp_path: Path) -> None:
     plugin, out = ROOT / "examples" / "secure_mean.py", tmp_path / "scenario.schema.json"
     done = CliRunner().invoke(app, ["schema", "--plugin", str(plugin), "--out", str(out)])
     assert (done.exit_code, done.output) == (0, "")
@@ -199,13 +199,13 @@ def test_the_keys_of_plugins_are_in_it(tmp_path: Path) -> None:
     assert error.json_path == "$.protocol.column" and "less than the minimum" in error.message
 
 
-def test_it_is_printed() -> None:
+def test_the_schema_is_printed_by_its_command() -> None:
     done = CliRunner().invoke(app, ["schema"])
     assert done.exit_code == 0 and json.loads(done.stdout) == scenario_schema()
 
 
 @pytest.mark.long
-def test_check_jsonschema_and_taplo_say_the_same(tmp_path: Path) -> None:
+def test_check_jsonschema_and_taplo_find_the_same_mistakes(tmp_path: Path) -> None:
     """They are installed into a separate environment, like a project's pre-commit checks."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     tools = tmp_path / "venv" / "bin"

@@ -32,14 +32,14 @@ def a_sum(found: Vector | None = None, **changes: object) -> RoundSum:
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(RULES), st.integers(1, 6))
-def test_float32_is_exact_enough_whatever_the_rule(seed: int, rule: object, survivors: int) -> None:
+def test_aggregates_in_float32_are_judged_right_by_every_rule(seed: int, rule: object, survivors: int) -> None:
     one = a_sum(inputs=inputs(seed), rule=rule, survivors=NAMES[:survivors])
     assert judge(replace(one, found=one.expected.astype(np.float32).astype(np.float64))).status == "ok"
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(0, SIZE - 1), st.floats(1e-3, 10))
-def test_a_single_number_that_is_wrong_is_found(seed: int, place: int, by: float) -> None:
+def test_a_single_wrong_number_is_found(seed: int, place: int, by: float) -> None:
     one = a_sum(inputs=inputs(seed))
     found = one.expected.copy()
     found[place] += by
@@ -103,7 +103,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_a_mistake_is_named(words: str) -> None:
+def test_a_wrong_aggregate_is_explained_by_its_mistake(words: str) -> None:
     verdict = judge(replace(ONE, found=MISTAKES[words]))
     assert verdict.status == "wrong" and words in verdict.reason, verdict.reason
 
@@ -133,7 +133,7 @@ def quantised(one: RoundSum, quantiser: Quantiser) -> Vector:
         (Quantiser(16.0, 2**22, 2**24, 300.0), "the sum of the weights, 5 max_weights, exceed"),
     ],
 )
-def test_what_quantisation_does_is_named(quantiser: Quantiser, words: str) -> None:
+def test_errors_by_quantisation_are_named(quantiser: Quantiser, words: str) -> None:
     one = a_sum(quantiser=quantiser)
     verdict = judge(replace(one, found=quantised(one, quantiser)))
     assert words in verdict.reason
@@ -142,7 +142,7 @@ def test_what_quantisation_does_is_named(quantiser: Quantiser, words: str) -> No
         assert verdict.error is not None and verdict.bound is not None and verdict.error <= verdict.bound
 
 
-def test_the_rule_of_an_app_follows_from_its_rounds() -> None:
+def test_the_rule_of_an_app_is_inferred_from_its_rounds() -> None:
     for rule in RULES:
         rounds = [a_sum(inputs=inputs(seed), rule=rule) for seed in (1, 2)]
         assert fitting([replace(one, rule=WEIGHTED) for one in rounds]) == rule

@@ -42,7 +42,9 @@ def notes(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "changes", "step"), CASES, ids=["secure", "secagg+", "votes"])
-def test_the_run_ends_with_the_lost_round(name: str, changes: list[str], step: str, tmp_path: Path) -> None:
+def test_a_round_lost_after_masked_values_aborts_the_run(
+    name: str, changes: list[str], step: str, tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     result = late(name, changes, step, tmp_path / "run")
     assert result.outcome == "aborted" and result.reason.startswith("round 1 is lost: the sum stays masked:")
@@ -52,7 +54,7 @@ def test_the_run_ends_with_the_lost_round(name: str, changes: list[str], step: s
 
 
 @pytest.mark.parametrize(("name", "changes", "step"), CASES, ids=["secure", "secagg+", "votes"])
-def test_clients_refuse_a_server_that_goes_on(
+def test_clients_refuse_a_server_that_continues_after_a_lost_sum(
     name: str, changes: list[str], step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
@@ -63,7 +65,7 @@ def test_clients_refuse_a_server_that_goes_on(
     assert refused in notes(result)
 
 
-def test_a_lost_round_without_masked_values_is_followed_by_the_next(tmp_path: Path) -> None:
+def test_a_run_continues_after_a_round_lost_before_masked_values(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     crashes = [f'{{kind="crash", party="client/{j}", at="train.update", back_after="1s"}}' for j in (1, 2, 3, 4)]
     changes = [*AVERAGES, "training.averaging=secure", f"fault=[{', '.join(crashes)}]"]

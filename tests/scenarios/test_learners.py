@@ -51,7 +51,7 @@ def ended(path: Path, *changes: str) -> Result:
     return run(load(path, changes))
 
 
-def test_each_client_learns_in_its_own_way_and_all_become_good(mixed: Path) -> None:
+def test_clients_with_different_learners_improve_each_other(mixed: Path) -> None:
     scenario = load(mixed)
     kinds = [type(learner) for learner in learners_of(scenario, parts_of(scenario).held)]
     assert kinds == [DecisionTreeLearner, NetworkLearner, RuleFitLearner, XGBoostLearner, RandomForestLearner]
@@ -69,13 +69,13 @@ def test_the_same_scenario_gives_the_same_trace(mixed: Path) -> None:
     assert ended(mixed, "seed=4").trace_hash != first.trace_hash
 
 
-def test_with_more_clients_the_names_begin_again(mixed: Path) -> None:
+def test_names_of_learners_repeat_for_further_clients(mixed: Path) -> None:
     scenario = load(mixed, ["data.clients=7"])
     first, *_, again, last = learners_of(scenario, parts_of(scenario).held)
     assert (first, type(last)) == (again, NetworkLearner)
 
 
-def test_options_reach_the_learners_that_have_them(mixed: Path) -> None:
+def test_options_are_passed_to_the_learners_that_have_them(mixed: Path) -> None:
     scenario = load(mixed, ["learner.warm=true", "learner.learning_rate=0.5"])
     tree, perceptron, rules, boosted, forest = learners_of(scenario, parts_of(scenario).held)
     assert (boosted.trees, boosted.learning_rate, boosted.warm) == (10, 0.5, True)  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def test_options_reach_the_learners_that_have_them(mixed: Path) -> None:
         ('learner.names=["gpt2"]', "learner.name: learner 'gpt2' reads texts, not points of numbers"),
     ],
 )
-def test_mistakes_are_one_line(mixed: Path, change: str, problem: str) -> None:
+def test_invalid_options_of_learners_are_refused_in_one_line(mixed: Path, change: str, problem: str) -> None:
     changes = [change] if "names" in change or "name=" not in change else ["learner.names=[]", change]
     with pytest.raises(ScenarioError) as caught:
         load(mixed, changes)
@@ -104,7 +104,7 @@ def test_mistakes_are_one_line(mixed: Path, change: str, problem: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_texts_are_for_learners_that_read_them(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_refused_for_learners_that_read_no_texts(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = np.array([f"film {place}" for place in range(40)], dtype=object)
     films = Dataset("imdb", texts, np.arange(40) % 2, ("negative", "positive"))
     monkeypatch.setattr("tacit.scenarios.files.splits.load_drawn", lambda name, test, seed: (films, films.first(test)))

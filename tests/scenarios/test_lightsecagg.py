@@ -40,7 +40,9 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
 
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 9, 16])
-def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path, weighting: str, bits: int) -> None:
+def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
+    tiny: Path, weighting: str, bits: int
+) -> None:
     """Five of eight clients must sign and answer: one is lost before its vector, two after it, which then counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
     found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
@@ -58,16 +60,14 @@ def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(tiny: Path,
         ("sum.reveal", "4 of 8 clients added the pieces of the masks; 5 are needed"),
     ],
 )
-def test_more_losses_than_it_tolerates_leave_the_sum_masked_and_end_the_run(
-    tiny: Path, step: str, problem: str
-) -> None:
+def test_more_losses_than_tolerated_leave_the_sum_masked_and_abort_the_run(tiny: Path, step: str, problem: str) -> None:
     found = ran(tiny, faults=crashes(*[f'before = "{step}"'] * 4))
     assert found.outcome == "aborted" and f"the sum stays masked: {problem}" in found.reason
     assert len(found.round_records) == 1 and not found.round_records[0].averaged
 
 
 @pytest.mark.parametrize("way", [(), ("protocol.identity=signed",)])
-def test_bytes_by_formula_prediction_and_run_are_equal_and_do_not_grow_with_losses(
+def test_bytes_by_formula_prediction_and_run_are_equal_with_and_without_losses(
     tiny: Path, way: tuple[str, ...]
 ) -> None:
     one = scenario(tiny, "training.rounds=1", *way)
@@ -83,7 +83,7 @@ def test_bytes_by_formula_prediction_and_run_are_equal_and_do_not_grow_with_loss
     assert after["CodedSum"] == sent["CodedSum"] // 8 * 7
 
 
-def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
+def test_a_prediction_under_losses_equals_the_run(tiny: Path) -> None:
     one = scenario(
         tiny, "training.rounds=1", faults=crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
     )
@@ -95,7 +95,7 @@ def test_a_prediction_under_losses_is_the_run(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("network", [("network.transport=tcp", "network.loss=0.05"), ("network.transport=datagram",)])
-def test_it_is_the_same_sum_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
+def test_the_sum_with_coded_masks_is_exact_over_tcp_and_datagrams(tiny: Path, network: tuple[str, ...]) -> None:
     found = ran(tiny, "network.topology=mesh", *network)
     assert found.outcome == "completed" and found.equals_plaintext and not found.lost
 
@@ -145,7 +145,7 @@ def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
 
 
 @given(st.integers(3, 300), st.floats(0, 0.9), st.floats(0, 0.9))
-def test_two_quorums_share_an_honest_client_and_tolerate_what_answers_do(
+def test_two_quorums_share_an_honest_client_and_tolerate_the_stated_dropouts(
     clients: int, tolerated: float, corrupt: float
 ) -> None:
     try:
@@ -174,6 +174,6 @@ def test_a_coding_in_which_no_quorum_answers_is_refused(private: int, needed: in
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "would round the noise"),
     ],
 )
-def test_what_does_not_go_together(tiny: Path, changes: list[str], problem: str) -> None:
+def test_incompatible_keys_of_lightsecagg_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         ran(tiny, *changes)

@@ -48,13 +48,13 @@ def alike_at_rest(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_nothing_depends_on_whether_clients_rest(faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resting_clients_leave_a_run_unchanged(faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alike_at_rest(small(f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("faults", ["nobody", "come and go", "late"])
 @pytest.mark.parametrize("way", ["protocol.name=fedbuff", "training.extra=2"])
-def test_nor_where_no_round_waits_for_all(
+def test_resting_clients_leave_runs_of_fedbuff_and_over_selection_unchanged(
     way: str, faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alike_at_rest(small(way, f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
@@ -103,7 +103,7 @@ def test_clients_at_rest_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-def test_memory_grows_with_the_cohort_among_ten_thousand() -> None:
+def test_memory_grows_with_the_cohort_among_ten_thousand_clients() -> None:
     changes = ["data.clients=10000", "training.rounds=3"]
     for share, cohort in (("0.01", 100), ("0.02", 200)):
         scenario = load("many-clients", [*changes, f"training.share={share}"])
@@ -115,7 +115,7 @@ def test_memory_grows_with_the_cohort_among_ten_thousand() -> None:
 
 
 @pytest.mark.long
-def test_a_prediction_for_ten_thousand_names_what_a_run_sends() -> None:
+def test_a_prediction_for_ten_thousand_clients_equals_the_messages_of_the_run() -> None:
     scenario = load("many-clients", ["data.clients=10000", "training.share=0.01", "training.rounds=2", "fault=[]"])
     predicted = predict_run(scenario)
     simulation = Simulation(scenario, engine="inline")

@@ -80,7 +80,7 @@ def frames(result: Result) -> list[tuple[int, Frame]]:
     return [(number, decode_frame(frame)) for number, frame in rows]
 
 
-def test_models_that_learn_by_heart_betray_their_members(chance: Path) -> None:
+def test_overfitted_models_reveal_membership(chance: Path) -> None:
     result = ran(chance)
     found = result.vulnerability
     assert found is not None and result.outcome == "completed"
@@ -92,7 +92,7 @@ def test_models_that_learn_by_heart_betray_their_members(chance: Path) -> None:
     assert (record["auc"], set(record["clients"])) == (found.auc, {"client/0", "client/1", "client/2"})
 
 
-def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
+def test_untrained_models_reveal_no_membership(chance: Path) -> None:
     found = ran(chance, "training.learning_rate=1e-6", "training.rounds=1", "attack.shadows=2").vulnerability
     assert found is not None and found.shadow_models == 2 * CLIENTS
     assert abs(found.auc - 0.5) < 0.1  # three deviations of 150 members and 60 others
@@ -103,7 +103,7 @@ def test_models_that_have_learnt_nothing_betray_nobody(chance: Path) -> None:
     # A label is right for all members and for one in three others, so the AUC is at most (1 + 2/3) / 2.
     [("fedct", "labels", 0.75, 0.9), ("pate", "labels", 0.75, 0.9), ("dd", "probabilities", 0.9, 1.0)],
 )
-def test_predictions_for_forged_points_betray_the_members(
+def test_predictions_for_forged_points_reveal_membership(
     chance: Path, name: str, signal: str, least: float, most: float
 ) -> None:
     result = ran(chance, f"protocol.name={name}")
@@ -120,7 +120,7 @@ def test_predictions_for_forged_points_betray_the_members(
 
 
 @pytest.mark.parametrize("name", ["fedct", "pate"])
-def test_counts_betray_less_than_labels(chance: Path, name: str) -> None:
+def test_counts_of_votes_reveal_less_membership_than_labels(chance: Path, name: str) -> None:
     """The server has only counts of secure votes, in which a member's label is one of three."""
     plain = ran(chance, f"protocol.name={name}", out="plain").vulnerability
     result = ran(chance, f"protocol.name={name}", "cotraining.votes=secure")
@@ -135,13 +135,13 @@ def test_counts_betray_less_than_labels(chance: Path, name: str) -> None:
     assert payloads["AskedCounts"] == CLIENTS * 2 * 3 * (OUTSIDE + sum(found.members.values()))
 
 
-def test_labels_that_have_nothing_to_do_with_membership_betray_nobody(chance: Path) -> None:
+def test_labels_of_barely_trained_models_reveal_no_membership(chance: Path) -> None:
     barely = ["learner.learning_rate=1e-6", "learner.steps=1", "cotraining.rounds=1", "attack.shadows=2"]
     found = ran(chance, "protocol.name=fedct", *barely).vulnerability
     assert found is not None and abs(found.auc - 0.5) < 0.1
 
 
-def test_the_question_comes_when_all_is_learnt_and_changes_nothing_that_was(chance: Path) -> None:
+def test_the_attackers_questions_after_training_change_no_model(chance: Path) -> None:
     once, thrice = (ran(chance, "protocol.name=fedct", f"attack.epochs={k}", out=str(k)) for k in (1, 3))
     assert once.vulnerability is not None and thrice.vulnerability is not None
     assert thrice.vulnerability.messages == 3 * CLIENTS and thrice.vulnerability.epochs == 3
@@ -182,7 +182,7 @@ def blank(model: bytes) -> LocalModel:
     return LocalModel(model, [], bytes(16))
 
 
-def test_contents_are_kept_of_the_last_rounds_alone_and_only_for_an_attack(chance: Path) -> None:
+def test_contents_are_recorded_only_for_an_attack_and_only_of_the_last_rounds(chance: Path) -> None:
     assert frames(ran(chance, "attack.kind=''", out="none")) == []
     last = ran(chance, "attack.epochs=2", out="last")
     kept = frames(last)
@@ -197,7 +197,7 @@ def test_contents_are_kept_of_the_last_rounds_alone_and_only_for_an_attack(chanc
     assert same == len(kept)
 
 
-def test_an_attack_changes_who_has_what_and_nothing_else_about_a_run(chance: Path) -> None:
+def test_an_attack_reserves_points_and_questions_members_and_others_of_each_client(chance: Path) -> None:
     scenario = load(chance)
     parts = parts_of(scenario)
     shadow = shadowed(parts, OUTSIDE, 7)
@@ -234,13 +234,13 @@ def test_a_client_that_never_answers_is_not_reported(chance: Path) -> None:
         (["attack.epochs=0"], "attack.epochs: 0 .*1 or more"),
     ],
 )
-def test_mistakes_are_one_line(chance: Path, changes: list[str], problem: str) -> None:
+def test_invalid_keys_of_an_attack_are_refused_in_one_line(chance: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem) as raised:
         load(chance, changes)
     assert "\n" not in str(raised.value)
 
 
-def test_a_record_without_contents_is_one_line(chance: Path, tmp_path: Path) -> None:
+def test_a_record_without_contents_is_refused_in_one_line(chance: Path, tmp_path: Path) -> None:
     (tmp_path / "run.sqlite").write_text("no data base at all, no data base")
     with pytest.raises(FolderError, match=re.escape("run.sqlite: file is not a database")):
         attack(load(chance), tmp_path / "run.sqlite")

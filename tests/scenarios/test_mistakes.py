@@ -41,12 +41,12 @@ def test_a_byte_order_mark_is_skipped() -> None:
 
 
 @pytest.mark.parametrize("command", [["list"], ["keys", "network"], ["--version"]])
-def test_closed_streams_are_no_error(command: list[str]) -> None:
+def test_closed_output_streams_are_no_error(command: list[str]) -> None:
     line = f"'{sys.executable}' -m tacit {' '.join(command)} >&- 2>&-"
     assert subprocess.run(["bash", "-c", line]).returncode == 0
 
 
-def test_a_run_whose_output_nobody_reads_goes_on() -> None:
+def test_a_run_continues_if_its_output_is_closed() -> None:
     read, written = os.pipe()
     with open("errors", "w+") as errors:
         command = [sys.executable, "-m", "tacit", "run", "xclp-digits", "--out", "run", "--engine", "inline", *QUICK]
@@ -59,7 +59,7 @@ def test_a_run_whose_output_nobody_reads_goes_on() -> None:
     assert load("run") and Path("run/result.json").is_file()
 
 
-def test_a_list_that_nobody_reads_ends_without_a_word() -> None:
+def test_a_list_into_a_closed_pipe_ends_without_an_error() -> None:
     read, written = os.pipe()
     os.close(read)
     with open("errors", "w+") as errors:
@@ -68,19 +68,19 @@ def test_a_list_that_nobody_reads_ends_without_a_word() -> None:
     assert Path("errors").read_text() == ""
 
 
-def test_a_full_disk_is_named() -> None:
+def test_writing_to_a_full_disk_is_reported_with_the_file() -> None:
     line = refused("predict", "xclp-digits", *QUICK, "--json", "/dev/full", code=1)
     assert line == "/dev/full: No space left on device"
 
 
 @pytest.mark.parametrize(("name", "points"), [("fedct-digits", 1438), ("xclp-digits", 1797)])
-def test_too_many_clients_are_too_many_for_the_points(name: str, points: int) -> None:
+def test_more_clients_than_points_are_refused(name: str, points: int) -> None:
     with pytest.raises(ScenarioError, match=rf"data.clients: {10**12} is too large for {points} points") as found:
         load(name, [f"data.clients={10**12}"])
     assert "public" not in str(found.value)
 
 
-def test_more_nodes_of_flower_than_fit_into_memory() -> None:
+def test_more_flower_clients_than_fit_into_memory_are_refused() -> None:
     pytest.importorskip("flwr")
     example = Path(__file__).parents[2] / "examples" / "flower-quickstart"
     line = refused("flower", str(example), "--clients", str(10**9))
@@ -88,7 +88,7 @@ def test_more_nodes_of_flower_than_fit_into_memory() -> None:
 
 
 @pytest.mark.parametrize("values", ["3,3", "[3, 3]", "5,3,5"])
-def test_a_value_given_twice(values: str) -> None:
+def test_a_value_given_twice_is_refused(values: str) -> None:
     line = refused("sweep", "xclp-digits", "--over", f"protocol.k={values}")
     assert line.endswith("is given twice; more runs of one value are --seeds")
 
@@ -111,7 +111,7 @@ def images(shape: tuple[int, ...], kind: type = np.uint8) -> Path:
     return Path("images.toml")
 
 
-def test_images_of_ones_own() -> None:
+def test_a_users_own_images_are_read_from_a_folder() -> None:
     done = CliRunner().invoke(app, ["run", str(images((30, 8, 8, 3))), "--out", "run", "--engine", "inline"])
     assert done.exit_code == 0, done.output
 
@@ -124,11 +124,11 @@ def test_images_of_ones_own() -> None:
         ((30, 8, 8), np.uint8, "it must be (rows, columns), or (rows, height, width, channels) of images"),
     ],
 )
-def test_images_that_cannot_be_read(shape: tuple[int, ...], kind: type, problem: str) -> None:
+def test_unreadable_images_are_refused_by_name(shape: tuple[int, ...], kind: type, problem: str) -> None:
     assert problem in refused("run", str(images(shape, kind)))
 
 
-def test_out_is_a_file() -> None:
+def test_an_out_that_is_a_file_is_refused() -> None:
     Path("file").touch()
     line = refused_run("run", "xclp-digits", *QUICK, "--out", "file")
     assert line == "error: file: is a file; a folder is needed there"
@@ -140,7 +140,7 @@ def refused_run(*words: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
-def test_names_that_are_nothing() -> None:
+def test_unknown_names_are_refused_with_a_hint() -> None:
     assert refused("flower", "nosuch") == "nosuch: there is no such folder or file; allowed: that of a Flower app"
     assert refused("run", "nosuch").count("-") <= 2
     assert "did you mean xclp-digits?" in refused("run", "xclp-digit")
@@ -160,12 +160,12 @@ def test_usage_errors_are_one_line(words: list[str], line: str) -> None:
     assert refused(*words).replace(": --", " '--").startswith(line.split("'--")[0])
 
 
-def test_an_option_is_named_once() -> None:
+def test_errors_name_the_option_once() -> None:
     assert refused("run", "xclp-digits", "--seed", "-5").startswith("--seed: -5 is too small")
 
 
 @pytest.mark.parametrize("command", ["serve", "join", "deploy-local"])
-def test_square_brackets_are_shown(command: str) -> None:
+def test_help_texts_show_square_brackets(command: str) -> None:
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout
     assert "[[fault]]" in " ".join(shown.split()) and "\\[" not in shown and "[]" not in shown
 

@@ -42,7 +42,7 @@ def runs_as_it_says(file: Path, *options: str) -> tacit.Result:
     return result
 
 
-def test_a_file_by_default_runs_and_loses_the_client_that_crashes(tmp_path: Path) -> None:
+def test_the_default_file_runs_and_loses_the_crashing_client(tmp_path: Path) -> None:
     result = runs_as_it_says(tmp_path / "first.toml")
     assert (result.outcome, {loss.party for loss in result.lost}) == ("completed", {"client/3"})
     text = (tmp_path / "first.toml").read_text(encoding="utf-8")
@@ -59,28 +59,28 @@ RUNNABLE = [name for name in PROTOCOLS if name not in ("flower", "centralised")]
 @pytest.mark.parametrize(
     "protocol", [pytest.param(name, marks=[pytest.mark.long] if name in COSTLY else []) for name in RUNNABLE]
 )
-def test_there_is_a_file_of_every_protocol(tmp_path: Path, protocol: str) -> None:
+def test_a_file_can_be_made_for_every_protocol(tmp_path: Path, protocol: str) -> None:
     result = runs_as_it_says(tmp_path / "one.toml", "--protocol", protocol, "--clients", "4", "--network", "fiber")
     assert result.faults
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_there_is_a_file_of_every_fault(tmp_path: Path, fault: str) -> None:
+def test_a_file_can_be_made_for_every_kind_of_fault(tmp_path: Path, fault: str) -> None:
     result = runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedavg", "--clients", "5", "--fault", fault)
     assert {strike.kind for strike in result.faults} == ({fault} - {"none"})
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_there_is_a_file_of_every_network(tmp_path: Path, network: str) -> None:
+def test_a_file_can_be_made_for_every_network(tmp_path: Path, network: str) -> None:
     runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedct", "--clients", "4", "--network", network, "--seed", "5")
     assert tacit.load(tmp_path / "one.toml").seed == 5
 
 
-def test_a_file_may_expect_an_abort(tmp_path: Path) -> None:
+def test_a_file_whose_fault_aborts_the_run_expects_the_abort(tmp_path: Path) -> None:
     assert runs_as_it_says(tmp_path / "few.toml", "--clients", "3").outcome == "aborted"
 
 
-def test_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:
+def test_a_file_can_use_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "secure_mean.py").write_bytes((ROOT / "examples" / "secure_mean.py").read_bytes())
     plugin = ("--plugin", str(tmp_path / "secure_mean.py"), "--protocol", "secure-mean")
     code, output = new(tmp_path / "mean.toml", *plugin)
@@ -102,13 +102,13 @@ def test_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:
         (["--protocol", "flower"], 'error: the new scenario: protocol.app: "" is no app'),
     ],
 )
-def test_choices_that_do_not_go_write_nothing(tmp_path: Path, options: list[str], problem: str) -> None:
+def test_incompatible_choices_are_refused_and_write_no_file(tmp_path: Path, options: list[str], problem: str) -> None:
     code, output = new(tmp_path / "one.toml", *options)
     assert code == 2 and problem in output and output.count("\n") == 1
     assert [*tmp_path.iterdir()] == []
 
 
-def test_files_that_are_there_stay(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / SCHEMA_FILE).write_text("{}")
     assert new(tmp_path / "one.toml", "--protocol", "fedavg")[0] == 0
     assert (tmp_path / SCHEMA_FILE).read_text() == "{}"
@@ -123,7 +123,7 @@ def test_a_schema_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
     assert "definitions" in (tmp_path / SCHEMA_FILE).read_text(encoding="utf-8")
 
 
-def test_on_a_terminal_it_asks(tmp_path: Path) -> None:
+def test_on_a_terminal_missing_choices_are_asked(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tacit", "new", "asked.toml", "--network", "lan"]
     with (tmp_path / "shown").open("w+") as output:

@@ -60,7 +60,9 @@ def test_new_points_are_predicted_and_scored_apart(quick: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("rows", ["unlabeled", "paper"])
-def test_orthogonal_planes_give_what_the_oracle_gives_from_other_bits(quick: Path, tmp_path: Path, rows: str) -> None:
+def test_orthogonal_planes_give_other_bits_and_labels_equal_to_the_oracle(
+    quick: Path, tmp_path: Path, rows: str
+) -> None:
     found = {}
     for planes in ("gaussian", "orthogonal"):
         changes = [f"protocol.planes={planes}", "protocol.recipe=authors-code", f"protocol.rows={rows}"]
@@ -71,12 +73,12 @@ def test_orthogonal_planes_give_what_the_oracle_gives_from_other_bits(quick: Pat
     assert found["gaussian"].bytes_total == found["orthogonal"].bytes_total
 
 
-def test_a_number_of_new_points_for_each_client(quick: Path, tmp_path: Path) -> None:
+def test_each_client_has_the_given_number_of_new_points(quick: Path, tmp_path: Path) -> None:
     _, shards = carried_out(quick, tmp_path / "out", new=7, labeled=1.0)
     assert [shard.new.sum() for shard in shards] == [7, 7, 7, 7]
 
 
-def test_leaving_one_client_out(quick: Path, tmp_path: Path) -> None:
+def test_one_client_can_be_left_out_of_training(quick: Path, tmp_path: Path) -> None:
     result, shards = carried_out(quick, tmp_path / "out", without_labels='["client/2"]', labeled=1.0)
     assert [bool(shard.labeled.all()) for shard in shards] == [True, True, False, True]
     assert not shards[2].labeled.any() and shards[2].new.all()
@@ -85,7 +87,7 @@ def test_leaving_one_client_out(quick: Path, tmp_path: Path) -> None:
     assert set(result.baselines) == {"central label propagation"}  # no client with such points has labels
 
 
-def test_unlabeled_training_data_is_only_there_for_the_graph(quick: Path, tmp_path: Path) -> None:
+def test_unlabeled_training_data_changes_no_labeled_or_new_points(quick: Path, tmp_path: Path) -> None:
     found = {}
     for share in (0, 0.5, 1):
         result, shards = carried_out(
@@ -120,7 +122,7 @@ def test_an_impossible_split_is_an_error_at_its_key(quick: Path, values: Any, ke
     assert (error.value.key, error.value.problem) == (key, problem)
 
 
-def test_a_client_of_new_points_alone_gets_labels_for_all_of_them(quick: Path) -> None:
+def test_a_client_with_only_new_points_gets_labels_for_all_points(quick: Path) -> None:
     simulation = Simulation(read(quick, settings(without_labels='["client/0"]', labeled=1.0)).scenario, engine="inline")
     simulation.run()
     try:
@@ -131,7 +133,7 @@ def test_a_client_of_new_points_alone_gets_labels_for_all_of_them(quick: Path) -
 
 
 @pytest.mark.parametrize("more", [[], ["data.test=1700"]], ids=["training part", "all rows but some"])
-def test_with_training_before_it_or_without_the_same_points_are_new(quick: Path, more: list[str]) -> None:
+def test_xclp_after_training_has_the_same_new_points_as_xclp_alone(quick: Path, more: list[str]) -> None:
     given = ["data.limit=97", "data.new=0.5", "data.unlabeled=0.3", "data.partition=dirichlet:0.5", *more]
     found = []
     for name in ("xclp", "fedavg-then-xclp"):

@@ -32,7 +32,9 @@ def test_a_run_within_a_coroutine_is_the_same_run(quick: Path, tmp_path: Path, e
     assert asyncio.run(within()) == run(load(quick), out=tmp_path / "outside").trace_hash
 
 
-def test_a_run_that_fails_leaves_the_other_loop_as_it_was(quick: Path, tmp_path: Path, interrupter) -> None:
+def test_a_failing_run_within_a_coroutine_leaves_the_outer_loop_usable(
+    quick: Path, tmp_path: Path, interrupter
+) -> None:
     async def within() -> bool:
         with pytest.raises(KeyboardInterrupt):
             run(load(quick), out=tmp_path / "within", watch=interrupter(20))
@@ -93,7 +95,7 @@ def cell(project: Path) -> Iterator[Cell]:
         manager.shutdown_kernel(now=True)
 
 
-def test_everything_from_python_works_in_a_kernel(quick: Path, tmp_path: Path, cell: Cell) -> None:
+def test_the_python_interface_works_in_a_kernel(quick: Path, tmp_path: Path, cell: Cell) -> None:
     outside = run(load(quick), out=tmp_path / "outside").trace_hash
     cell("import asyncio; from tacit import chaos, load, run, sweep")
     assert cell("print(asyncio.get_running_loop().is_running())") == "True\n"
@@ -192,7 +194,7 @@ def test_a_result_shows_its_verdict_bytes_and_timeline(quick: Path, tmp_path: Pa
     )
 
 
-def test_a_result_without_its_folder_shows_the_verdict_alone(quick: Path, tmp_path: Path) -> None:
+def test_a_result_without_its_folder_shows_only_the_verdict(quick: Path, tmp_path: Path) -> None:
     result = run(load(quick), out=tmp_path / "run")
     whole = shown(result)
     shutil.rmtree(result.folder)
@@ -205,7 +207,7 @@ def test_a_result_without_its_folder_shows_the_verdict_alone(quick: Path, tmp_pa
         assert not any(tag in ("section", "script", "table") for tag, _ in page.elements)
 
 
-def test_a_run_that_failed_or_lost_somebody_says_so(quick: Path, tmp_path: Path) -> None:
+def test_a_result_shows_lost_clients_and_unmet_expectations(quick: Path, tmp_path: Path) -> None:
     fault = '[[fault]]\nparty = "client/2"\nat = "hamming.encode"\n'
     quick.write_text(quick.read_text().replace("[expect]", f"{fault}[expect]"))
     result = run(load(quick), out=tmp_path / "run")
@@ -228,7 +230,7 @@ for (const script of place.querySelectorAll('script')) {
 
 
 @pytest.mark.long
-def test_two_results_in_one_page_are_both_drawn(quick: Path, tmp_path: Path, browser: Browser) -> None:
+def test_two_results_in_one_page_have_both_timelines_drawn(quick: Path, tmp_path: Path, browser: Browser) -> None:
     fault = '[[fault]]\nparty = "client/2"\nat = "hamming.encode"\n'
     empty, lossy = tmp_path / "empty.html", tmp_path / "lossy.toml"
     empty.write_text('<!doctype html><link rel="icon" href="data:,"><body>')

@@ -74,7 +74,7 @@ def worlds(draw: st.DrawFn) -> World:
     fraction_bits=st.sampled_from([8, 32, 40]),
 )
 @settings(max_examples=100)
-def test_the_oracle_and_the_protocols_parts_agree_to_the_last_bit(world, out, k, alpha, fraction_bits):
+def test_the_oracle_equals_the_protocols_parts_bit_for_bit(world, out, k, alpha, fraction_bits):
     bits, labels = world
     contributors = set(range(len(bits))) - out
     outcome = oracle.xclp(bits, labels, contributors, 3, k, alpha, fraction_bits)
@@ -86,7 +86,7 @@ def test_the_oracle_and_the_protocols_parts_agree_to_the_last_bit(world, out, k,
 @given(
     world=worlds(), out=st.sets(st.integers(0, 4)), k=st.integers(1, 12), rows=st.sampled_from(["unlabeled", "paper"])
 )
-def test_they_agree_on_the_authors_recipe(world, out, k, rows):
+def test_the_oracle_equals_the_protocols_parts_by_the_authors_recipe(world, out, k, rows):
     bits, labels = world
     contributors = set(range(len(bits))) - out
     outcome = oracle.xclp(bits, labels, contributors, 3, k, 0.9, recipe="authors-code", rows=rows)
@@ -102,7 +102,7 @@ def test_they_agree_on_the_authors_recipe(world, out, k, rows):
 
 
 @pytest.mark.parametrize("partition", ["iid", "dirichlet:0.5"])
-def test_they_agree_on_all_digits_with_a_client_whose_labels_do_not_count(partition):
+def test_the_oracle_equals_the_parts_on_digits_without_one_clients_labels(partition):
     own = shards(load("digits"), 10, partition, 0.1, 7)
     shared = planes(derive(7, "group-seed"), 1024, 64)
     bits = [hash_bits(shard.features, shared) for shard in own]
@@ -113,13 +113,13 @@ def test_they_agree_on_all_digits_with_a_client_whose_labels_do_not_count(partit
 
 
 @given(worlds())
-def test_hamming_counts_the_bits_that_differ(world):
+def test_the_oracles_hamming_distance_counts_differing_bits(world):
     rows = np.concatenate(world[0])
     assert np.array_equal(oracle.hamming(rows), (rows[:, None] != rows[None]).sum(axis=2))
 
 
 @given(worlds())
-def test_slices_are_the_clients_rows(world):
+def test_slices_of_the_oracle_are_the_rows_of_the_clients(world):
     bits, labels = world
     outcome = oracle.xclp(bits, labels, [], 3, 2, 0.9)
     assert [part.stop - part.start for part in outcome.slices] == [len(own) for own in bits]
@@ -148,7 +148,7 @@ def test_a_lost_clients_points_stay_in_the_graph_but_its_labels_do_not_count():
     assert oracle.xclp(bits, labels, [0, 2], 2, 2, 0.9).labels.tolist() == [0, 0, 0]
 
 
-def test_the_oracle_imports_nothing_of_ours():
+def test_the_oracle_imports_no_module_of_tacit():
     tree = ast.parse(Path(oracle.__file__).read_text(encoding="utf-8"))
     imported = {
         module.split(".")[0]

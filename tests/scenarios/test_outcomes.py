@@ -60,7 +60,7 @@ def test_a_lost_server_is_reported_by_every_client(quick: Path, recovery: str, s
     assert all(ending.startswith("no answer from the server: ") for ending in record["endings"].values())
 
 
-def test_a_server_that_is_lost_amid_the_sums_makes_no_label_wrong(quick: Path) -> None:
+def test_a_server_lost_while_sending_sums_makes_no_label_wrong(quick: Path) -> None:
     lost_at_third = crashes('party="server", message="SummedRows", occurrence=3')
     result = outcome_of(quick, lost_at_third, "network.server_bandwidth=unlimited")  # messages leave immediately
     (last,) = result.round_records
@@ -129,7 +129,7 @@ def test_an_abort_in_a_later_round_reports_all_rounds(quick: Path) -> None:
 
 @pytest.mark.parametrize("step", ["setup.keys", "hamming.evaluate", "rowsums.mask", "xclp.label"])
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_a_run_that_all_clients_are_lost_to_has_failed(quick: Path, step: str, rounds: int) -> None:
+def test_a_run_that_loses_every_client_has_failed(quick: Path, step: str, rounds: int) -> None:
     everybody = crashes(f'party="client/*", at="{step}", occurrence={rounds}')
     result = outcome_of(quick, everybody, f"protocol.rounds={rounds}")
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
@@ -138,19 +138,19 @@ def test_a_run_that_all_clients_are_lost_to_has_failed(quick: Path, step: str, r
     assert [one.equals_plaintext for one in result.round_records] == [True] * (rounds - 1) + [None]
 
 
-def test_clients_that_come_back_too_late_do_not_make_it_a_success(quick: Path) -> None:
+def test_clients_that_return_too_late_do_not_make_a_run_a_success(quick: Path) -> None:
     result = outcome_of(quick, crashes('party="client/*", at="lsh.hash", back_after="1s"'), "protocol.rounds=1")
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
     assert result.reason.startswith("every client was lost: 0 clients")
 
 
-def test_a_failure_is_never_as_expected(quick: Path) -> None:
+def test_a_failed_run_is_never_as_expected(quick: Path) -> None:
     scenario = load(quick, [crashes('party="client/*", at="lsh.hash"'), "expect={outcome='aborted'}"])
     result = carry_out(scenario, "quick", out=quick.parent / "out")
     assert exit_code(result, scenario.expect) == 1
 
 
-def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_can_be_expected_but_an_error_cannot(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = load(quick, [crashes('party="client/*", at="lsh.hash"'), "expect={outcome='failed'}"])
     result = carry_out(scenario, "quick", out=quick.parent / "out")
     assert (result.outcome, result.unmet, exit_code(result, scenario.expect)) == ("failed", [], 0)
@@ -163,7 +163,7 @@ def test_a_failure_may_be_expected_but_no_error_is(quick: Path, monkeypatch: pyt
     assert (result.outcome, result.unmet, exit_code(result, fine.expect)) == ("failed", [], 1)
 
 
-def test_what_the_network_lost_and_sent_again_is_reported(quick: Path) -> None:
+def test_lost_and_retransmitted_messages_are_reported(quick: Path) -> None:
     result = outcome_of(quick, "network.loss=0.1", crashes('kind="lose", message="SeedAgreed"'))
     with closing(sqlite3.connect(result.folder / "run.sqlite")) as record:
         (again,) = record.execute("SELECT count(*) FROM hops WHERE note LIKE 'sent again%'").fetchone()
@@ -176,7 +176,7 @@ def test_what_the_network_lost_and_sent_again_is_reported(quick: Path) -> None:
     assert not any(line.startswith("network") for line in outcome_lines(calm))
 
 
-def test_a_client_that_breaks_is_an_error(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_a_client_is_an_error_of_the_run(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(self: XclpClient, call: object) -> None:
         raise ZeroDivisionError("a client's own mistake")
 
@@ -186,7 +186,7 @@ def test_a_client_that_breaks_is_an_error(quick: Path, monkeypatch: pytest.Monke
     assert "ZeroDivisionError" in result.reason
 
 
-def test_clients_that_all_end_without_labels_are_no_success(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_which_no_client_gets_labels_has_failed(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def deaf(self: XclpClient) -> None:
         self.ending = str(NoAnswer(self.name, "anything", 1.0))
 
@@ -207,7 +207,7 @@ def test_a_loss_after_the_sum_is_reported_though_the_server_does_not_notice(quic
     assert (result.outcome, result.equals_plaintext) == ("completed", True)
 
 
-def test_the_step_of_a_loss_is_said_once(quick: Path) -> None:
+def test_the_step_of_a_loss_is_stated_once(quick: Path) -> None:
     result = outcome_of(
         quick, crashes('party="client/1", at="setup.keys"', 'party="client/2", at="lsh.hash"'), "protocol.min_clients=2"
     )
@@ -229,7 +229,7 @@ def test_faults_that_struck_are_in_the_result(quick: Path) -> None:
     )
 
 
-def test_a_return_after_the_end_of_the_run_is_said(tiny: Path) -> None:
+def test_a_return_after_the_end_of_the_run_gives_a_warning(tiny: Path) -> None:
     crash = "fault=[{{party='client/1', at='train.update', back_after='{}'}}]"
     fedavg = "protocol.name=fedavg"
     late = load_and_run(tiny, fedavg, crash.format("500h"), out="late")
@@ -318,7 +318,7 @@ def test_a_runs_folder_keeps_the_scenarios_name(quick: Path) -> None:
     assert (again.name, again.scenario.title) == ("quick", "Four clients, quickly")
 
 
-def test_data_of_ones_own_does_not_inherit_the_title(quick: Path) -> None:
+def test_a_users_own_data_do_not_inherit_the_title(quick: Path) -> None:
     assert load(quick, ["data.name=breast_cancer"]).title == 'quick with data.name = "breast_cancer"'
     assert load(quick, ["data.name=breast_cancer", "title=Mine"]).title == "Mine"
 

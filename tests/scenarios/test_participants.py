@@ -28,7 +28,7 @@ def count(result: Result, where: str) -> int:
     return int(found)
 
 
-def test_a_result_of_many_clients_names_those_who_were_called(
+def test_a_result_of_many_clients_names_only_clients_that_were_called(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = carry_out(scenario, "run", out=tmp_path / "whole")

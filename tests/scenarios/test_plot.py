@@ -49,7 +49,7 @@ def test_a_figure_has_a_legend_and_is_the_same_each_time(two: list[Path]) -> Non
     assert Path("a.pdf").read_bytes().startswith(b"%PDF") and Path("a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_mistakes_are_one_line(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_axes_files_and_folders_are_refused_in_one_line(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(two[0], "--x", "steps") == "--x: steps is unknown; allowed: rounds, bytes, time"
     unmeasured = f"--y: beauty was not measured in the rounds of {two[0]}; allowed: accuracy, "
     assert refused(two[0], "--y", "beauty").startswith(unmeasured)

@@ -49,7 +49,7 @@ def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None =
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_pool_leaves_the_same_trace(tiny: Path, changes: tuple[str, ...], faults: str) -> None:
+def test_a_pool_gives_the_same_trace_as_inline(tiny: Path, changes: tuple[str, ...], faults: str) -> None:
     tiny.write_text(tiny.read_text() + faults)
     inline, pool = ran(tiny, *changes, engine="inline"), ran(tiny, *changes)
     assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
@@ -57,7 +57,7 @@ def test_a_pool_leaves_the_same_trace(tiny: Path, changes: tuple[str, ...], faul
     assert pool.engine == "pool:2"
 
 
-def test_a_longer_job_goes_to_a_worker_as_soon_as_there_is_one(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_jobs_run_in_workers_with_the_same_trace(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     # Jobs long enough for the pool.
     heavy = ("protocol.name=fedavg", "model.name=fedct_fashionmnist", "training.epochs=5")
@@ -65,7 +65,7 @@ def test_a_longer_job_goes_to_a_worker_as_soon_as_there_is_one(tiny: Path, monke
     assert (inline.trace_hash, inline.model_digest) == (pool.trace_hash, pool.model_digest)
 
 
-def test_without_seeds_no_job_is_begun_ahead(tiny: Path) -> None:
+def test_without_seeded_entropy_no_job_begins_ahead(tiny: Path) -> None:
     inline, pool = (ran(tiny, "protocol.name=fedavg", "entropy=os", engine=engine) for engine in ("inline", "pool:2"))
     assert inline.outcome == pool.outcome == "completed"
     assert inline.shape_hash == pool.shape_hash
@@ -85,7 +85,7 @@ class Stopping(Watch):
 
 
 @pytest.mark.parametrize("error", [None, ArithmeticError("broken")])
-def test_nothing_is_left_of_a_run_that_is_stopped(tiny: Path, error: Exception | None) -> None:
+def test_a_stopped_run_leaves_no_files_memory_or_workers(tiny: Path, error: Exception | None) -> None:
     ran(tiny, "protocol.name=fedavg")  # starts the server of workers, which stays
     fds, names = os.listdir("/proc/self/fd"), os.listdir("/dev/shm")
     stopped = ran(tiny, "protocol.name=fedavg", watch=Stopping(error))

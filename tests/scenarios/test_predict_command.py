@@ -16,7 +16,7 @@ def predict(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["predict", *map(str, arguments)])
 
 
-def test_the_numbers_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
+def test_predicted_messages_and_bytes_equal_the_run(quick: Path, tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["run", str(quick), "--out", str(tmp_path / "run")]).exit_code == 0
     record = json.loads((tmp_path / "run" / "result.json").read_text())
     done = predict(quick, "--json", tmp_path / "bytes.json")
@@ -32,7 +32,7 @@ def test_the_numbers_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
     assert last[1:] == [f"{found[name]:,}" for name in ("messages", "payload", "sealing", "envelope", "total")]
 
 
-def test_headers_of_tcp_are_those_of_the_run(quick: Path, tmp_path: Path) -> None:
+def test_predicted_headers_of_tcp_equal_the_run(quick: Path, tmp_path: Path) -> None:
     changes, folder = ("--set", "network.transport=tcp"), tmp_path / "run"
     assert CliRunner().invoke(app, ["run", str(quick), *changes, "--out", str(folder)]).exit_code == 0
     assert predict(quick, *changes, "--json", tmp_path / "bytes.json").exit_code == 0
@@ -47,7 +47,7 @@ def test_headers_of_tcp_are_those_of_the_run(quick: Path, tmp_path: Path) -> Non
     assert "headers" in shown and SET_UP_NAME in shown
 
 
-def test_what_is_predicted_need_not_fit_into_memory(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_fit_into_memory_can_be_predicted(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = predict(quick).stdout
 
     class Little:
@@ -71,7 +71,7 @@ def test_the_cheapest_choice_is_named(quick: Path) -> None:
     assert "WARNING" in done.stdout  # it protects nothing
 
 
-def test_the_time_is_that_of_the_run_and_the_median_of_seeds(quick: Path, tmp_path: Path) -> None:
+def test_the_predicted_time_is_that_of_the_run_or_the_median_over_seeds(quick: Path, tmp_path: Path) -> None:
     found = json.loads(predict(quick, "--json", "-").stdout)["predicted"][0]
     times = {int(seed): seconds for seed, seconds in found["virtual_seconds_by_seed"].items()}
     assert list(times) == list(range(found["seed"], found["seed"] + 5))
@@ -84,7 +84,7 @@ def test_the_time_is_that_of_the_run_and_the_median_of_seeds(quick: Path, tmp_pa
     assert "median" not in one and "median of the seeds" in predict(quick).stdout
 
 
-def test_the_cheapest_is_another_by_time_and_by_memory(quick: Path) -> None:
+def test_the_cheapest_choice_depends_on_time_bytes_or_memory(quick: Path) -> None:
     over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "network.latency=1ms,99ms", "--seeds", "1"]
     ways = ("bytes", "time")
     found = {by: json.loads(predict(quick, *over, "--by", by, "--json", "-").stdout) for by in ways}
@@ -100,7 +100,7 @@ def test_the_cheapest_is_another_by_time_and_by_memory(quick: Path) -> None:
     assert "cheapest  by memory, data.limit = 40, network.latency = 1ms: " in larger
 
 
-def test_computing_that_is_measured_is_said_to_be_unknown(quick: Path) -> None:
+def test_measured_computing_is_predicted_by_the_cost_table_with_a_note(quick: Path) -> None:
     assert "cost      is that of the cost table" in predict(quick, "--set", 'cost="measured"').stdout
 
 
@@ -114,11 +114,11 @@ def test_a_choice_whose_run_does_not_complete_is_never_the_cheapest(quick: Path,
     assert none.exit_code == 0 and "cheapest  none: no run completes" in none.stdout
 
 
-def test_what_changes_no_byte_has_no_cheapest(quick: Path) -> None:
+def test_choices_of_equal_bytes_have_no_cheapest_one(quick: Path) -> None:
     assert "cheapest  none by bytes: " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
 
 
-def test_choices_of_other_extent_show_it_and_what_a_round_costs() -> None:
+def test_choices_of_different_length_show_rounds_points_and_cost_per_round() -> None:
     over = ("fedct-digits", "--set", "data.limit=240", "--over", "protocol.name=fedct,fedavg", "--seeds", "1")
     record = json.loads(predict(*over, "--json", "-").stdout)["predicted"]
     assert [one["rounds"] for one in record] == [10, 20] and record[0]["points"] > record[1]["points"]
@@ -147,12 +147,12 @@ def test_faults_and_losses_are_predicted(quick: Path, tmp_path: Path) -> None:
     assert [loss["party"] for loss in found["lost"]] == [loss["party"] for loss in record["lost"]] == ["client/1"]
 
 
-def test_a_run_that_will_be_aborted_is_said_to_be(quick: Path) -> None:
+def test_a_predicted_abort_is_stated(quick: Path) -> None:
     lose = 'fault=[{kind="crash", party="server", at="hamming.collect"}]'
     assert "outcome   aborted: the server was lost" in predict(quick, "--set", lose).stdout
 
 
-def test_what_depends_on_values_is_said_to_be_assumed(quick: Path) -> None:
+def test_assumptions_about_values_are_stated(quick: Path) -> None:
     changes = ["protocol.name=fedct", "cotraining.consensus=qualified", "cotraining.rounds=2", "public.size=0.5"]
     done = predict(quick, *(part for change in changes for part in ("--set", change)))
     assert "assumed   all clients agree on each public point" in done.stdout, done.output

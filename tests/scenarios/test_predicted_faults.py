@@ -148,14 +148,14 @@ def scenario_of(case: str) -> Scenario:
 
 
 @pytest.mark.parametrize("case", [pytest.param(one, marks=[] if one in FAST else [pytest.mark.long]) for one in CASES])
-def test_what_is_predicted_is_what_a_run_takes(case: str) -> None:
+def test_predicted_bytes_and_time_under_faults_equal_the_run(case: str) -> None:
     scenario = scenario_of(case)
     prediction, (sent, seconds) = predict_run(scenario), measured(scenario)
     assert predicted_bytes(prediction) == sent
     assert prediction.virtual_seconds == pytest.approx(seconds, rel=1e-9)
 
 
-def test_there_are_thirty_and_each_is_disturbed() -> None:
+def test_at_least_thirty_cases_are_tried_and_each_has_a_disturbance() -> None:
     assert len(CASES) >= 30
     for case in CASES:
         scenario = scenario_of(case)

@@ -28,7 +28,7 @@ def check(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
-def test_what_is_predicted_is_what_a_run_takes(scenario: Scenario) -> None:
+def test_predicted_messages_and_time_equal_the_run_for_every_choice(scenario: Scenario) -> None:
     check(scenario)
 
 
@@ -37,7 +37,7 @@ AFTER_A_LOSS = {"Dismissed", "NewLeader", "RollCall", "Present"}
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
-def test_what_a_run_sends_is_what_faults_may_name(scenario: Scenario) -> None:
+def test_a_run_sends_only_messages_that_faults_may_name(scenario: Scenario) -> None:
     run = run_of(scenario)
     assert run.outcome == "completed"
     sent = {message for _, message in run.sent}
@@ -106,13 +106,13 @@ OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {})
         for turn, world in enumerate(WORLDS)
     ],
 )
-def test_links_and_machines_are_those_of_the_run(
+def test_predictions_equal_the_run_for_other_links_and_machines(
     name: str, keys: dict[str, object], world: dict[str, dict[str, object]]
 ) -> None:
     check(changed(name, world | {"protocol": {"deadline": "9999s", **keys}}))
 
 
-def test_where_computing_is_free_only_messages_take_time() -> None:
+def test_with_free_computing_only_messages_take_time() -> None:
     scenario = structs.replace(changed("xclp", {"device": {"speed": 0.001}}), cost="free")
     check(scenario)
     modelled = structs.replace(scenario, cost="modelled")
@@ -120,16 +120,16 @@ def test_where_computing_is_free_only_messages_take_time() -> None:
 
 
 @pytest.mark.parametrize(("name", "tables"), CHANGES)
-def test_other_sizes_are_predicted_too(name: str, tables: dict[str, dict[str, object]]) -> None:
+def test_predictions_equal_the_run_for_other_sizes(name: str, tables: dict[str, dict[str, object]]) -> None:
     check(changed(name, tables))
 
 
-def test_the_answers_to_an_attacker_are_predicted() -> None:
+def test_answers_to_an_attacker_are_predicted() -> None:
     check(structs.replace(small("fedct"), attack=Attack(kind="membership", points=8, epochs=130)))
 
 
 @pytest.mark.parametrize("scenario", every_choice(), ids=named)
-def test_the_same_holds_where_every_array_is_hollow(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_with_only_hollow_arrays_equal_the_run(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hollow, "SMALL", 0)
     check(scenario)
 

@@ -29,7 +29,7 @@ def check(file: str, changes: list[str], folder: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # runs a user's app
-def test_shipped_protocols(name: str, tmp_path: Path) -> None:
+def test_predictions_of_all_shipped_protocols_equal_their_runs(name: str, tmp_path: Path) -> None:
     trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
     changes = [f'protocol.name="{name}"', "data.limit=160", "training.rounds=3", "training.label_from=2"]
     changes.append("cotraining.rounds=3")
@@ -52,7 +52,7 @@ def test_shipped_protocols(name: str, tmp_path: Path) -> None:
         ("direct", "restart"),
     ],
 )
-def test_variants_of_xclp(hamming: str, recovery: str, tmp_path: Path) -> None:
+def test_predictions_of_all_variants_of_xclp_equal_their_runs(hamming: str, recovery: str, tmp_path: Path) -> None:
     size = (
         ["protocol.bits=16", "data.limit=24", "data.labeled=0.5"]
         if hamming == "naor-pinkas"

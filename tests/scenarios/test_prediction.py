@@ -54,7 +54,7 @@ SLOW = ("paillier, fresh", "iknp on slow cores", "naor-pinkas")
 @pytest.mark.parametrize(
     "variant", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in VARIANTS]
 )
-def test_the_time_is_roughly_right(variant, tmp_path):
+def test_the_estimated_time_is_close_to_that_of_the_run(variant, tmp_path):
     asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s", "data.clients=3"])
     result = run(asked, out=tmp_path / "run", engine="inline")
     assert result.outcome == "completed" and not result.lost
@@ -74,17 +74,17 @@ def test_too_short_a_deadline_is_reported_with_one_that_suffices(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [["network.bandwidth=unlimited", "network.server_bandwidth=unlimited"], []])
-def test_enough_time_says_nothing(changes):
+def test_a_sufficient_deadline_gives_no_caution(changes):
     assert cautions(scenario(["protocol.hamming=iknp", *changes])) == []
 
 
-def test_free_computing_takes_no_time():
+def test_free_computing_is_estimated_to_take_no_time():
     assert time_of(scenario(["cost=free"])).computing == 0
     one, four = (time_of(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
     assert one == pytest.approx(3 * four)  # with each of three other clients
 
 
-def test_without_data_there_is_no_estimate(tmp_path):
+def test_without_data_there_is_no_caution_about_time(tmp_path):
     file = tmp_path / "points.csv"
     file.write_text("x,label\n" + "".join(f"{i},{i % 3}\n" for i in range(60)))
     asked = load("xclp-digits", [f"data.path={file}", "data.clients=4", "protocol.k=5"])

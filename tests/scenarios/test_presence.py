@@ -36,7 +36,7 @@ def called(result: tacit.Result) -> list[set[str]]:
     return [set(calls[calls["round"] == number].receiver) for number in range(1, 7)]
 
 
-def test_the_end_of_a_process_is_seen_and_that_of_a_machine_is_not(tmp_path: Path) -> None:
+def test_presence_by_connection_detects_a_crash_but_no_power_loss(tmp_path: Path) -> None:
     deadline = 60.0
     blind, seeing = (
         tacit.run(training(presence, CRASH, POWER), out=tmp_path / presence) for presence in ("none", "connection")
@@ -48,7 +48,7 @@ def test_the_end_of_a_process_is_seen_and_that_of_a_machine_is_not(tmp_path: Pat
     assert [loss.party for loss in seeing.lost].count("client/3") == 1
 
 
-def test_heartbeats_tell_both_and_are_counted(tmp_path: Path) -> None:
+def test_heartbeats_detect_crashes_and_power_losses_and_are_counted_as_bytes(tmp_path: Path) -> None:
     result = tacit.run(training("heartbeat", CRASH, POWER), out=tmp_path / "run")
     assert result.virtual_seconds < 60
     assert all(not {"client/3", "client/5"} & members for members in called(result)[3:])
@@ -61,7 +61,7 @@ def test_heartbeats_tell_both_and_are_counted(tmp_path: Path) -> None:
     assert "client/3 crashed at 1 s" in story and "known to be gone" in story
 
 
-def test_who_is_slow_in_sending_is_there(tmp_path: Path) -> None:
+def test_a_client_that_sends_slowly_counts_as_present(tmp_path: Path) -> None:
     """The client's heartbeats wait behind its model, for longer than the server waits for heartbeats."""
     slow = ("network.up=5kbit/s", "protocol.heartbeat=0.2s", "training.rounds=2", "data.clients=4")
     result = tacit.run(training("heartbeat", more=slow), out=tmp_path / "run")
@@ -70,7 +70,7 @@ def test_who_is_slow_in_sending_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("presence", ["connection", "heartbeat"])
-def test_who_is_back_is_called_again(presence: str, tmp_path: Path) -> None:
+def test_a_returned_client_is_called_again(presence: str, tmp_path: Path) -> None:
     back = CRASH[:-1] + ', back_after="1s"}'
     result = tacit.run(training(presence, back, more=("protocol.heartbeat=0.2s",)), out=tmp_path / "run")
     there = ["client/3" in members for members in called(result)]
@@ -78,7 +78,7 @@ def test_who_is_back_is_called_again(presence: str, tmp_path: Path) -> None:
     assert result.outcome == "completed" and result.virtual_seconds < 30
 
 
-def test_the_prediction_is_the_run(tmp_path: Path) -> None:
+def test_the_prediction_with_presence_equals_the_run(tmp_path: Path) -> None:
     for presence in ("connection", "heartbeat"):
         scenario = training(presence, CRASH[:-1] + ', back_after="2s"}', POWER)
         result, found = tacit.run(scenario, out=tmp_path / presence), tacit.predict(scenario)
@@ -96,7 +96,7 @@ class InRound(tacit.Watch):
 
 
 @pytest.mark.parametrize("presence", ["connection", "heartbeat"])
-def test_a_resumed_run_knows_who_was_gone(presence: str, tmp_path: Path) -> None:
+def test_a_resumed_run_knows_the_clients_that_were_gone(presence: str, tmp_path: Path) -> None:
     faults = CRASH[:-1] + ', back_after="3s"}', POWER
     scenario = training(presence, *faults, more=("training.checkpoint_every=1",))
     whole = carry_out(scenario, "whole", out=tmp_path / "whole")
@@ -105,7 +105,7 @@ def test_a_resumed_run_knows_who_was_gone(presence: str, tmp_path: Path) -> None
     assert resume(tmp_path / "broken").trace_hash == whole.trace_hash
 
 
-def test_a_secure_sum_goes_on_at_once_with_those_who_are_left(tmp_path: Path) -> None:
+def test_a_secure_sum_continues_at_once_without_a_client_known_to_be_gone(tmp_path: Path) -> None:
     keys = ["network.transport=tcp", "protocol.presence=connection", "expect={}"]
     fault = 'fault=[{kind="crash", party="client/2", before="sum.mask"}]'
     result = tacit.run(load("training-secure-average", [*keys, fault]), out=tmp_path / "run")
@@ -113,7 +113,7 @@ def test_a_secure_sum_goes_on_at_once_with_those_who_are_left(tmp_path: Path) ->
     assert result.virtual_seconds < 60 and {loss.party for loss in result.lost} == {"client/2"}
 
 
-def test_xclp_calls_who_is_there(tmp_path: Path) -> None:
+def test_xclp_calls_only_clients_that_are_present(tmp_path: Path) -> None:
     keys = ["network.transport=tcp", "protocol.presence=connection", "protocol.rounds=2", "data.limit=100", "expect={}"]
     cheap = ["protocol.hamming=plaintext", 'fault=[{kind="crash", party="client/2", before="lsh.hash"}]']
     result = tacit.run(load("xclp-digits", [*keys, *cheap]), out=tmp_path / "run")
@@ -122,7 +122,7 @@ def test_xclp_calls_who_is_there(tmp_path: Path) -> None:
     assert result.virtual_seconds < 60
 
 
-def test_nodes_of_a_flower_app_are_those_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flower_app_sees_only_nodes_that_are_present(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("flwr")
     app = tmp_path / "app.py"
     app.write_text(
@@ -146,13 +146,13 @@ def test_nodes_of_a_flower_app_are_those_that_are_there(tmp_path: Path, capsys: 
         (["protocol.presence=heartbeat", "protocol.heartbeat=0s"], "protocol.heartbeat: 0 s"),
     ],
 )
-def test_mistakes_are_one_line(changes: list[str], problem: str) -> None:
+def test_invalid_keys_of_presence_are_refused_in_one_line(changes: list[str], problem: str) -> None:
     with pytest.raises(tacit.ScenarioError) as caught:
         load("xclp-digits", changes)
     assert problem in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_cohorts_are_drawn_from_those_who_are_there() -> None:
+def test_cohorts_are_drawn_from_the_clients_that_are_present() -> None:
     clients = [f"client/{number}" for number in range(10)]
     everybody = draw(clients, dict.fromkeys(clients, 1), 0.5, source())
     assert draw(clients, dict.fromkeys(clients, 1), 0.5, source(), present=clients) == everybody
@@ -169,7 +169,7 @@ def source() -> np.random.Generator:
 @pytest.mark.parametrize(
     "values", [("ping", 1.0, 1), ("heartbeat", 0.0, 1), ("heartbeat", float("inf"), 1), ("heartbeat", 1.0, 0)]
 )
-def test_settings_are_checked(values: tuple[str, float, int]) -> None:
+def test_invalid_settings_of_presence_are_refused(values: tuple[str, float, int]) -> None:
     with pytest.raises(ValueError, match="must"):
         Watching(*values)
 
@@ -177,7 +177,7 @@ def test_settings_are_checked(values: tuple[str, float, int]) -> None:
 @pytest.mark.parametrize(
     "network", [[], ["network.transport=datagram"], ["network.topology=mesh"], ["network.loss=0.02"]], ids=str
 )
-def test_heartbeats_need_no_connections(network: list[str], tmp_path: Path) -> None:
+def test_heartbeats_work_on_every_transport(network: list[str], tmp_path: Path) -> None:
     keys = ["network.transport=reliable", "protocol.heartbeat_misses=4", "protocol.heartbeat=2s", *network]
     scenario = training("heartbeat", CRASH, POWER, more=tuple(keys))
     result = tacit.run(scenario, out=tmp_path / "run")
@@ -186,7 +186,7 @@ def test_heartbeats_need_no_connections(network: list[str], tmp_path: Path) -> N
     assert predict_run(scenario).virtual_seconds == result.virtual_seconds  # of this seed
 
 
-def test_none_sends_nothing_and_changes_no_trace(tmp_path: Path) -> None:
+def test_presence_none_sends_no_heartbeats_and_changes_no_trace(tmp_path: Path) -> None:
     """The other keys of presence have no effect without it."""
     result, other = (
         tacit.run(load("training-stragglers", [*SMALL, *keys, f"fault=[{CRASH}]"]), out=tmp_path / str(len(keys)))
@@ -205,7 +205,7 @@ def test_none_sends_nothing_and_changes_no_trace(tmp_path: Path) -> None:
         ("heartbeat", '{kind="partition", party="client/3", time="1s"}', "no heartbeat for 2 intervals"),
     ],
 )
-def test_causes_say_how_the_server_knew(presence: str, fault: str, how: str, tmp_path: Path) -> None:
+def test_causes_state_how_the_server_knew_of_a_lost_client(presence: str, fault: str, how: str, tmp_path: Path) -> None:
     tacit.run(training(presence, fault), out=tmp_path / "run")
     (lost,) = [line for line in tacit.events(tmp_path / "run") if line.kind == "lost"]
     waited, knew, *why = lost.because
@@ -213,7 +213,7 @@ def test_causes_say_how_the_server_knew(presence: str, fault: str, how: str, tmp
     assert why and any(word in why[-1] for word in ("crashed", "paused", "cut off"))
 
 
-def test_a_hidden_cohort_is_drawn_from_all_and_those_who_are_gone_are_not_called(tmp_path: Path) -> None:
+def test_a_hidden_cohort_is_drawn_from_all_clients_and_gone_ones_are_not_called(tmp_path: Path) -> None:
     """Otherwise the remaining clients would be drawn more often than the privacy accountant assumes."""
     keys = [
         "data.limit=400",
@@ -252,7 +252,7 @@ def test_a_secure_sum_below_its_threshold_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [one.name for one in CONFIGURATIONS if any("presence" in key for key in one.changes)])
-def test_promises_hold_whoever_is_gone(name: str) -> None:
+def test_no_schedule_of_faults_breaks_a_promise_with_presence(name: str) -> None:
     scenario = calm_scenario(next(one for one in CONFIGURATIONS if one.name == name), 61)
     first = first_run(scenario)
     assert first.outcome == "completed" and not first.broken

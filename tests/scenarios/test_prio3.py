@@ -68,7 +68,7 @@ def ran(file: Path, *changes: str, fault: str = "", out: str = "run") -> Result:
 
 
 @pytest.mark.parametrize("name", ["fedct", "pate", "dp-pate"])
-def test_counts_are_those_of_plain_votes_and_bytes_those_of_the_formula(file: Path, name: str) -> None:
+def test_counts_equal_plain_votes_and_bytes_equal_the_formula(file: Path, name: str) -> None:
     changes = [f"protocol.name={name}"] + ["privacy.epsilon=8.0", "privacy.delta=1e-5"] * (name == "dp-pate")
     proved, plain = ran(file, *changes), ran(file, *changes, "cotraining.votes=plain", out="plain")
     assert (proved.outcome, proved.lost, proved.labels_digest) == ("completed", [], plain.labels_digest)
@@ -98,20 +98,20 @@ def test_a_lost_helper_ends_the_batch_and_may_return(file: Path, step: str) -> N
     assert result.endings["helper"] == "completed"
 
 
-def test_no_batch_follows_one_whose_sum_may_still_be_opened(file: Path) -> None:
+def test_no_batch_follows_one_with_a_sum_that_may_still_be_opened(file: Path) -> None:
     trigger = 'before = "report.collect"\nback_after = "1s"'
     result = ran(file, fault=FAULT.format(party="helper", trigger=trigger))
     assert result.outcome == "aborted" and len(result.round_records) == 1
     assert "the helper did not answer" in result.reason
 
 
-def test_a_lost_client_is_no_report(file: Path) -> None:
+def test_a_lost_client_is_missing_from_the_batch(file: Path) -> None:
     result = ran(file, fault=FAULT.format(party="client/1", trigger='before = "report.shard"'))
     assert {one.answered for one in result.round_records} == {("client/0", "client/2", "client/3")}
 
 
 @pytest.mark.parametrize("kind", ["stuffed", "noise"])
-def test_who_stuffs_votes_is_refused_and_changes_nothing(file: Path, kind: str) -> None:
+def test_a_client_that_stuffs_votes_is_refused_and_changes_no_count(file: Path, kind: str) -> None:
     result = ran(file, "byzantine.clients=1", f"byzantine.kind={kind}")
     assert {one.answered for one in result.round_records} == {("client/0", "client/1", "client/2")}
     (why,) = {loss.action for loss in result.lost}
@@ -131,7 +131,7 @@ def test_a_helper_is_a_party_for_faults_only_where_there_is_one(file: Path) -> N
         load(file, ["cotraining.votes=secure"])
 
 
-def test_the_helpers_machine_and_link_are_its_own(file: Path) -> None:
+def test_the_helper_has_a_machine_and_link_of_its_own(file: Path) -> None:
     fast = ran(file)
     changes = "device.helper_speed=0.05", "device.helper_cores=1", "network.helper_bandwidth=200kbit/s"
     slow = ran(file, *changes, out="slow")
@@ -162,7 +162,7 @@ def sent_in(result: Result) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("identity", ["none", "signed"])
-def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: Path, identity: str) -> None:
+def test_proved_averages_equal_the_oracle_and_bytes_equal_the_formula(file: Path, identity: str) -> None:
     result = ran(file, *AVERAGES, f"protocol.identity={identity}")
     secure = ran(file, *AVERAGES, "training.averaging=secure", out="secure")
     assert (result.outcome, result.equals_plaintext, result.lost) == ("completed", True, [])
@@ -172,7 +172,7 @@ def test_averages_are_those_of_the_oracle_and_bytes_those_of_the_formula(file: P
     assert [one.loss for one in result.round_records] == [one.loss for one in secure.round_records]
 
 
-def test_a_batch_that_was_not_released_may_be_followed_by_one_of_the_same_model(file: Path) -> None:
+def test_after_an_unreleased_batch_the_same_model_can_be_averaged_again(file: Path) -> None:
     trigger = 'before = "report.prepare"\nback_after = "1s"'
     result = ran(file, *AVERAGES, fault=FAULT.format(party="helper", trigger=trigger))
     first, second = result.round_records
@@ -181,12 +181,12 @@ def test_a_batch_that_was_not_released_may_be_followed_by_one_of_the_same_model(
 
 
 @pytest.mark.parametrize("name", ["scaffold", "fedavg+xclp"])
-def test_averages_go_with_what_is_beside_models_and_with_sums_before_them(file: Path, name: str) -> None:
+def test_proved_averages_work_with_scaffold_and_with_sums_before_training(file: Path, name: str) -> None:
     result = ran(file, *AVERAGES, f"protocol.name={name}", "protocol.hamming=plaintext", "protocol.bits=64")
     assert (result.outcome, result.equals_plaintext, len(result.round_records)) == ("completed", True, 2)
 
 
-def test_proved_averages_need_integers_that_weigh_alike(file: Path) -> None:
+def test_proved_averages_need_integers_of_equal_weight(file: Path) -> None:
     with pytest.raises(ScenarioError, match=r"set training\.value_bits"):
         ran(file, *AVERAGES, "training.value_bits=exact")
     with pytest.raises(ScenarioError, match="bounds numbers and no weights"):
@@ -213,7 +213,7 @@ def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: 
         (*AVERAGES, "byzantine.clients=1", "byzantine.kind=noise", "protocol.identity=signed"),
     ],
 )
-def test_promises_hold_under_chaos(file: Path, changes: tuple[str, ...]) -> None:
+def test_chaos_breaks_no_promise_of_prio3(file: Path, changes: tuple[str, ...]) -> None:
     scenario = load(file, ["cotraining.rounds=2", "learner.steps=1", *changes])
     assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
 
@@ -262,7 +262,7 @@ def verdict(helper: KeyPair, sent: Report, *, bound: bytes = BOUND, fresh: str =
     return problems[0], None if problems[0] else unsharded(BATCH, own, share, 1)
 
 
-def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None:
+def test_both_shares_together_give_the_votes_and_one_alone_only_chance() -> None:
     helper = KeyPair(bytes([7]) * 32)
     problem, counts = verdict(helper, report(helper, b"1"))
     assert not problem and counts is not None
@@ -275,7 +275,7 @@ def test_both_shares_together_are_the_votes_and_one_alone_is_at_chance() -> None
     assert 0.25 < right / 800 < 0.42
 
 
-def test_a_report_is_refused_by_what_it_is_not() -> None:
+def test_a_report_for_another_helper_batch_or_nonce_or_with_a_false_proof_is_refused() -> None:
     helper, other = KeyPair(bytes([7]) * 32), KeyPair(bytes([8]) * 32)
     sent = report(helper, b"1")
     assert verdict(other, sent)[0] == "the helper cannot open its share"

@@ -62,7 +62,7 @@ def ran(path: Path, *changes: str, out: str = "run") -> Result:
     return run(read(path, list(changes)).scenario, out=path.parent / out)
 
 
-def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all(tiny: Path) -> None:
+def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all_rounds(tiny: Path) -> None:
     result = ran(tiny, "privacy.epsilon=100.0", "privacy.delta=1e-6")
     record = json.loads((result.folder / "result.json").read_text())["privacy"]
     flip = 1 / (1 + math.exp(100 / 80))
@@ -84,13 +84,13 @@ def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all(tiny: Path) -> None:
     assert ran(tiny, "privacy.epsilon=90.0", out="other").trace_hash != result.trace_hash
 
 
-def test_epsilon_a_tenth_with_the_papers_sensitivity_is_a_coin(tiny: Path) -> None:
+def test_an_epsilon_of_a_tenth_with_the_papers_sensitivity_makes_bits_random(tiny: Path) -> None:
     result = ran(tiny, "public.size=80", "privacy.epsilon=0.1", "privacy.sensitivity=3000")
     assert result.privacy is not None and result.privacy.sensitivity == 160  # no more bits can change
     assert result.privacy.flip == pytest.approx(1 / (1 + math.exp(0.1 / 160)))
 
 
-def test_without_noise_they_are_their_other_selves(tiny: Path) -> None:
+def test_private_protocols_without_noise_equal_their_plain_protocols(tiny: Path) -> None:
     def digests(name: str, *changes: str) -> tuple[str, str, float | None]:
         result = ran(tiny, f"protocol.name={name}", *changes, out=name)
         return result.labels_digest, result.model_digest, result.accuracy
@@ -119,7 +119,7 @@ def test_dp_pate_and_dp_fedavg_have_the_noise_that_epsilon_asks_for(tiny: Path) 
     assert ran(tiny, "protocol.name=fedavg", out="plain").privacy is None
 
 
-def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tiny: Path) -> None:
+def test_a_cohort_is_accounted_at_its_largest_size_after_rounding(tiny: Path) -> None:
     few = ("protocol.name=dp-fedavg", "privacy.noise=2.5", "training.share=0.5", "training.rounds=1", "entropy=os")
     two = ran(
         tiny, *few, "data.labeled_clients=2", out="two"
@@ -129,7 +129,7 @@ def test_a_cohort_is_accounted_with_the_most_that_rounding_up_can_make_of_it(tin
     assert hidden is not None and hidden.covers == "whoever sees the averages and not who was drawn, not the server"
 
 
-def test_the_estimate_is_the_most_that_changes_with_one_element_gone() -> None:
+def test_the_estimated_sensitivity_is_the_largest_change_without_one_element() -> None:
     dice = np.random.default_rng(1)
     public = Public(dice.normal(size=(60, 2)), np.full(60, -1))
     shards = [
@@ -153,7 +153,7 @@ def test_the_estimate_is_the_most_that_changes_with_one_element_gone() -> None:
     assert estimate(1, longer, shards, 10).bits <= 10
 
 
-def test_an_estimate_is_called_one(tiny: Path) -> None:
+def test_an_estimated_sensitivity_is_labelled_as_an_estimate(tiny: Path) -> None:
     result = ran(tiny, "privacy.sensitivity=neighbours:6")
     assert result.privacy is not None and not result.privacy.guaranteed
     assert result.privacy.sensitivity_from.startswith("6 neighbouring data sets")
@@ -179,13 +179,15 @@ def test_an_estimate_is_called_one(tiny: Path) -> None:
         (["protocol.name=dp-fedavg", "training.update=scaffold"], "training.update", "than is clipped"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_key(tiny: Path, changes: list[str], key: str, problem: str) -> None:
+def test_an_invalid_key_of_privacy_is_refused_in_one_line(
+    tiny: Path, changes: list[str], key: str, problem: str
+) -> None:
     with pytest.raises(ScenarioError) as raised:
         read(tiny, changes)
     assert raised.value.key == key and problem in str(raised.value)
 
 
-def test_a_missing_accountant_is_one_line(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_accounting_library_is_reported_in_one_line(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "tacit.parties.learning.extras.importlib.util.find_spec", lambda name: None if "dp_" in name else 1
     )

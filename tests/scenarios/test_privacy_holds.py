@@ -146,7 +146,7 @@ def recovered_labels(scenario: Scenario, seed: int) -> float:
         simulation.close()
 
 
-def test_the_files_seed_undoes_every_randomised_label(tmp_path: Path) -> None:
+def test_with_the_seed_of_the_file_every_randomised_label_can_be_undone(tmp_path: Path) -> None:
     seeded = scenario_of(tmp_path, COTRAINED)
     assert recovered_labels(seeded, seeded.seed) == 1.0
     assert recovered_labels(seeded, seeded.seed + 1) < 0.05
@@ -159,7 +159,7 @@ def released_model(folder: Path, *changes: str) -> NDArray[np.float32]:
         return decode(arrays["parameters"].astype("<f4").tobytes())
 
 
-def test_the_files_seed_takes_the_noise_off_the_average(tmp_path: Path) -> None:
+def test_with_the_seed_of_the_file_noise_can_be_subtracted_from_the_average(tmp_path: Path) -> None:
     bare = released_model(tmp_path, "privacy.noise=0.0").astype(float)
     noise = 5.0 * 0.5 / 6 * gaussian(bare.shape, World(11).entropy("server", 1, 1, 1, "noise"))
     seeded, secret = released_model(tmp_path, *NOISE_5), released_model(tmp_path, *NOISE_5, "entropy=os")
@@ -168,7 +168,7 @@ def test_the_files_seed_takes_the_noise_off_the_average(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [COTRAINED, TRAINED])
-def test_an_epsilon_of_seeded_noise_says_that_it_needs_the_systems_entropy(tmp_path: Path, text: str) -> None:
+def test_an_epsilon_of_seeded_noise_is_reported_without_guarantee(tmp_path: Path, text: str) -> None:
     result = run(scenario_of(tmp_path, text), out=tmp_path / "seeded")
     stored = json.loads((result.folder / "result.json").read_text())
     assert not stored["privacy"]["guaranteed"]
@@ -195,7 +195,9 @@ set = { "privacy.delta" = 1e-5 }
 
 
 @pytest.mark.parametrize("table", ["", TABLE])
-def test_so_does_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str) -> None:
+def test_a_sweep_reports_an_epsilon_of_seeded_noise_without_guarantee(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
     path = tmp_path / "swept.toml"
     path.write_text(COTRAINED + table)
     for entropy, caveats in (("seeded", 1), ("os", 0)):
@@ -266,7 +268,7 @@ class InRound(Watch):
             raise KeyboardInterrupt
 
 
-def test_a_run_that_is_broken_off_is_charged_the_round_that_it_was_in(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_charged_for_its_current_round(tmp_path: Path) -> None:
     scenario = scenario_of(tmp_path, TRAINED, "entropy=os")
     broken = carry_out(scenario, "broken", out=tmp_path / "broken", watch=InRound(2))
     assert broken.outcome == "interrupted" and len(broken.round_records) == 1
@@ -278,7 +280,7 @@ def test_a_run_that_is_broken_off_is_charged_the_round_that_it_was_in(tmp_path: 
 
 
 @pytest.mark.parametrize("entropy", ["seeded", "os"])
-def test_a_run_that_goes_on_draws_further_cohorts_and_says_what_was_held_twice(tmp_path: Path, entropy: str) -> None:
+def test_a_resumed_run_draws_new_cohorts_and_reports_repeated_rounds(tmp_path: Path, entropy: str) -> None:
     scenario = scenario_of(tmp_path, TRAINED, *HALF, f"entropy={entropy}", "training.rounds=6")
     carry_out(scenario, "broken", out=tmp_path / "broken", watch=InRound(4))
     found = resume(tmp_path / "broken")
@@ -292,7 +294,7 @@ def test_a_run_that_goes_on_draws_further_cohorts_and_says_what_was_held_twice(t
         assert not privacy_of(found).guaranteed and "held twice" in privacy_of(found).caveats[0]
 
 
-def test_a_round_that_is_lost_after_its_survivors_are_named_is_charged(tmp_path: Path) -> None:
+def test_a_round_lost_after_naming_its_survivors_is_charged(tmp_path: Path) -> None:
     lost = "".join(LOST_AFTER_SURVIVORS.format(i) for i in range(3))
     secure = ("training.averaging=secure", "training.min_clients=4", "privacy.noise_at=clients")
     result = run(scenario_of(tmp_path, TRAINED + lost, *secure), out=tmp_path / "lost")
@@ -311,14 +313,14 @@ occurrence = 2
 """
 
 
-def test_rounds_to_which_nobody_was_called_are_not_charged(tmp_path: Path) -> None:
+def test_rounds_without_called_clients_are_not_charged(tmp_path: Path) -> None:
     result = run(scenario_of(tmp_path, TRAINED + SERVER_LOST), out=tmp_path / "lost")
     assert result.outcome == "aborted"
     spent = privacy_of(result)
     assert (spent.rounds, spent.planned) == (2, 4) and spent.epsilon == pytest.approx(composed(5.0, 2), rel=1e-6)
 
 
-def test_two_labeled_clients_are_warned_of_each_other(tmp_path: Path) -> None:
+def test_a_caution_is_given_for_two_labeled_clients(tmp_path: Path) -> None:
     text = TRAINED.replace('"dp-fedavg"', '"xclp"')
     for least, warned in ((2, 1), (3, 0)):
         lines = cautions(scenario_of(tmp_path, text, f"protocol.min_clients={least}", "protocol.hamming=plaintext"))
@@ -326,7 +328,7 @@ def test_two_labeled_clients_are_warned_of_each_other(tmp_path: Path) -> None:
     assert not any("min_clients" in line for line in cautions(scenario_of(tmp_path, TRAINED)))
 
 
-def test_noise_for_more_clients_than_one_sees_in_a_graph_has_its_caution(tmp_path: Path) -> None:
+def test_noise_at_clients_in_a_graph_gives_a_caution(tmp_path: Path) -> None:
     for way, warned in (("secagg+", 1), ("secure", 0)):
         changes = ("privacy.noise_at=clients", f"training.averaging={way}", "training.min_clients=2")
         lines = cautions(scenario_of(tmp_path, TRAINED, *changes))

@@ -69,7 +69,7 @@ def test_without_a_terminal_a_line_is_printed_every_ten_seconds(tiny: Path, tmp_
     assert first in lines[-1] and first != second
 
 
-def test_a_terminal_shows_the_same_in_one_line(tiny: Path, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_progress_in_one_line(tiny: Path, tmp_path: Path) -> None:
     shown: list[str] = []
 
     class Drawn(Progress):
@@ -96,6 +96,6 @@ def test_a_terminal_shows_the_same_in_one_line(tiny: Path, tmp_path: Path) -> No
     )
 
 
-def test_no_time_is_left_where_all_that_was_planned_is_done() -> None:
+def test_no_time_left_is_shown_once_the_planned_work_is_done() -> None:
     progress = Progress(Console(file=io.StringIO()))
     assert progress.time_left(100.0, 100.0) == progress.time_left(100.0, 130.0) == progress.time_left(100.0, 1.0) == ""

@@ -55,7 +55,7 @@ def test_every_variant_equals_the_oracle_under_noise(hamming: str, tmp_path) -> 
     assert not result.randomised.guaranteed  # entropy = "seeded"
 
 
-def test_variants_agree_on_what_comes_out_under_noise(tmp_path) -> None:
+def test_variants_give_equal_results_under_noise(tmp_path) -> None:
     runs = [
         run(load("xclp-digits", [*CALM, *NOISY, f"protocol.hamming={hamming}"]), out=tmp_path / hamming)
         for hamming in ("plaintext", "direct")
@@ -96,7 +96,7 @@ def scenario_of(tmp_path, entropy: str) -> Scenario:
 
 
 @pytest.mark.parametrize("entropy", ["seeded", "os"])
-def test_a_client_that_was_down_gives_the_same_answers_and_rounds_cannot_be_averaged(tmp_path, entropy) -> None:
+def test_a_returned_client_repeats_its_answers_so_that_averaging_reveals_none(tmp_path, entropy) -> None:
     simulation, kept = played(scenario_of(tmp_path, entropy))
     shards = [simulation.shards[i] for i in range(4)]
     changed = 0
@@ -119,7 +119,7 @@ def test_a_client_that_was_down_gives_the_same_answers_and_rounds_cannot_be_aver
     assert 0.2 < fresh.mean() < 0.4
 
 
-def test_answers_follow_from_the_secret_that_lasts(tmp_path) -> None:
+def test_randomised_answers_follow_from_the_lasting_secret(tmp_path) -> None:
     scenario = scenario_of(tmp_path, "os")
     one, again, other = (played(scenario, lasting=secret)[1].labels for secret in (b"1" * 32, b"1" * 32, b"2" * 32))
     assert all(np.array_equal(one[name][0], again[name][0]) for name in one)
@@ -144,7 +144,7 @@ class Broken(Watch):
 
 
 @pytest.mark.long
-def test_a_resumed_run_asks_for_no_label_a_second_time(tmp_path, monkeypatch) -> None:
+def test_a_resumed_run_draws_no_label_a_second_time(tmp_path, monkeypatch) -> None:
     """With the operating system's entropy, too; the secret is removed at the end of the run."""
     seen: list[dict[str, np.ndarray]] = []
     clients = Setting.registered
@@ -169,7 +169,7 @@ def test_a_resumed_run_asks_for_no_label_a_second_time(tmp_path, monkeypatch) ->
 
 
 @pytest.mark.long
-def test_a_run_whose_secret_is_gone_is_not_resumed(tmp_path) -> None:
+def test_a_run_with_a_deleted_secret_is_not_resumed(tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(load("fedavg-xclp-digits", TRAINED), out=tmp_path / "run", watch=Broken(2))
     (tmp_path / "run" / LASTING).unlink()
@@ -183,7 +183,7 @@ def test_a_seeded_run_keeps_no_secret(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["fedct", "dd", "local"])
-def test_own_labels_of_co_training(protocol: str, tmp_path) -> None:
+def test_labels_of_co_training_are_randomised(protocol: str, tmp_path) -> None:
     few = ["cotraining.rounds=2", "data.limit=100", "public.size=0.4", "model.name=linear", "learner.steps=2"]
     changes = [f"protocol.name={protocol}", *few, "privacy.label_epsilon=0.5", "engine=inline"]
     simulation = Simulation(load("fedct-digits", changes), engine="inline")
@@ -206,7 +206,7 @@ def test_resting_clients_get_the_same_answers_each_time() -> None:
     assert all(np.array_equal(*pair) for pair in zip(one, again, strict=True))
 
 
-def test_a_run_says_what_its_answers_reveal(tmp_path) -> None:
+def test_a_run_reports_the_privacy_of_its_answers(tmp_path) -> None:
     result = run(load("xclp-digits", [*CALM, *NOISY, "protocol.hamming=direct"]), out=tmp_path / "run")
     lines = outcome_lines(result)
     assert any(line.startswith("labels    epsilon = 1 each") for line in lines)
@@ -222,7 +222,7 @@ def test_the_secret_of_a_deployed_party_is_made_once(tmp_path) -> None:
         lasting_secret(tmp_path)
 
 
-def test_rounds_whose_hashes_may_have_been_sent_twice_are_counted() -> None:
+def test_rounds_of_hashes_that_may_be_sent_twice_are_counted_twice() -> None:
     privacy = Privacy(label_epsilon=2.0, hash_epsilon=1.0)
     once, more = (released(privacy, "os", 10, 256, rounds, features=64) for rounds in (3, 5))
     assert once is not None and more is not None

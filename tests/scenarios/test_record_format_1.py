@@ -52,14 +52,14 @@ def pair(request: pytest.FixtureRequest, stored: Callable[[str, int], Path]) -> 
     return stored(request.param, 1), stored(request.param, FORMAT)
 
 
-def test_each_is_of_its_format(pair: tuple[Path, Path]) -> None:
+def test_the_compared_runs_have_their_stated_formats(pair: tuple[Path, Path]) -> None:
     for number, folder in zip((1, FORMAT), pair, strict=True):
         with closing(sqlite3.connect(folder / "run.sqlite")) as record:
             assert record.execute("PRAGMA user_version").fetchone() == (number,)
         check_whole(folder)
 
 
-def test_every_table_and_view_has_the_same_rows(pair: tuple[Path, Path]) -> None:
+def test_every_table_and_view_has_the_same_rows_in_both_formats(pair: tuple[Path, Path]) -> None:
     old, new = pair
     with opened_record(old / "run.sqlite") as first, opened_record(new / "run.sqlite") as second:
         for one in (*TABLES, *VIEWS):
@@ -74,12 +74,12 @@ def test_every_table_and_view_has_the_same_rows(pair: tuple[Path, Path]) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"everything": True}, {"unfolded": True}])
-def test_events_are_equal(pair: tuple[Path, Path], options: dict[str, bool]) -> None:
+def test_events_of_both_formats_are_equal(pair: tuple[Path, Path], options: dict[str, bool]) -> None:
     old, new = pair
     assert events(old, **options) == events(new, **options) != []
 
 
-def test_bytes_losses_jobs_and_curves_are_equal(pair: tuple[Path, Path]) -> None:
+def test_bytes_losses_jobs_and_curves_of_both_formats_are_equal(pair: tuple[Path, Path]) -> None:
     old, new = pair
     assert byte_rows(old) == byte_rows(new) != []
     assert absences(old) == absences(new) != []
@@ -88,13 +88,13 @@ def test_bytes_losses_jobs_and_curves_are_equal(pair: tuple[Path, Path]) -> None
         assert curves([old], "time", "accuracy")[0].points == curves([new], "time", "accuracy")[0].points
 
 
-def test_the_path_and_the_timeline_are_equal(pair: tuple[Path, Path]) -> None:
+def test_critical_path_and_timeline_of_both_formats_are_equal(pair: tuple[Path, Path]) -> None:
     old, new = pair
     assert Seen(old).path() == Seen(new).path() != []
     assert encoded(model_of(old)) == encoded(model_of(new))
 
 
-def test_a_page_is_equal(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_reports_of_both_formats_are_equal(pair: tuple[Path, Path], tmp_path: Path) -> None:
     """Results contain wall-clock times and digests, so pages of runs without results are compared."""
     pages = []
     for folder in pair:
@@ -111,7 +111,7 @@ def test_runs_of_both_formats_are_compared(pair: tuple[Path, Path]) -> None:
     assert found.sides[0].path == found.sides[1].path
 
 
-def test_a_changed_file_is_found(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_changed_file_of_format_1_is_detected(pair: tuple[Path, Path], tmp_path: Path) -> None:
     for folder in pair:
         copy = Path(shutil.copytree(folder, tmp_path / folder.name))
         (copy / "result.json").unlink()
@@ -121,7 +121,7 @@ def test_a_changed_file_is_found(pair: tuple[Path, Path], tmp_path: Path) -> Non
             check_whole(copy)
 
 
-def test_a_run_that_was_broken_off_is_not_continued(
+def test_an_interrupted_run_of_format_1_is_not_continued(
     resumable: Callable[..., Path], tmp_path: Path, break_off: Callable[..., None]
 ) -> None:
     folder = tmp_path / "run"

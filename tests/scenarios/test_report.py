@@ -20,7 +20,7 @@ CRASH = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
 SCRIPT = "<script>alert(1)</script>"
 
 
-def test_the_figures_are_those_of_the_files(run_with: Callable[..., Path]) -> None:
+def test_the_figures_of_a_report_equal_those_of_the_files(run_with: Callable[..., Path]) -> None:
     folder = run_with("one", CRASH)
     page, result = report(folder), json.loads((folder / "result.json").read_text())
     for name in ("accuracy", "virtual_seconds"):
@@ -41,7 +41,7 @@ def test_the_figures_are_those_of_the_files(run_with: Callable[..., Path]) -> No
     assert "The server" in page.text and "learns the Hamming distances" in page.text
 
 
-def test_bytes_are_those_that_tacit_bytes_prints(run_with: Callable[..., Path]) -> None:
+def test_bytes_in_a_report_equal_those_of_the_bytes_command(run_with: Callable[..., Path]) -> None:
     folder = run_with("one")
     printed = [line.split() for line in command("bytes", folder).splitlines()[1:]]
     table = report(folder).tables["messages and bytes by step and message type"]
@@ -50,7 +50,9 @@ def test_bytes_are_those_that_tacit_bytes_prints(run_with: Callable[..., Path]) 
     ]
 
 
-def test_the_line_that_repeats_a_run_does(run_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_for_repeating_a_run_repeats_the_run(
+    run_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = run_with("with a blank")
     line = report(folder).named["replay"]
     assert line == "tacit run ."
@@ -61,7 +63,7 @@ def test_the_line_that_repeats_a_run_does(run_with: Callable[..., Path], monkeyp
     assert hashes[0] == hashes[1]
 
 
-def test_texts_are_only_texts(run_with: Callable[..., Path]) -> None:
+def test_texts_of_a_run_are_escaped_in_the_report(run_with: Callable[..., Path]) -> None:
     folder = run_with("one", f'title="{SCRIPT}"')
     (folder / "failure.txt").write_text(f"</pre>{SCRIPT}")
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
@@ -77,7 +79,7 @@ def test_texts_are_only_texts(run_with: Callable[..., Path]) -> None:
     assert not [tag for tag, found in page.elements for name in found if name.startswith("on")]
 
 
-def test_a_page_asks_for_nothing(run_with: Callable[..., Path]) -> None:
+def test_a_report_makes_no_requests(run_with: Callable[..., Path]) -> None:
     page = report(run_with("one"))
     assert not {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "base"}
     links = [found.get("href") for _, found in page.elements if "href" in found]
@@ -88,7 +90,7 @@ def test_a_page_asks_for_nothing(run_with: Callable[..., Path]) -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_run_that_was_killed_has_a_page(run_with: Callable[..., Path]) -> None:
+def test_a_killed_run_has_a_report(run_with: Callable[..., Path]) -> None:
     folder = run_with("killed", CRASH)
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
@@ -101,14 +103,14 @@ def test_a_run_that_was_killed_has_a_page(run_with: Callable[..., Path]) -> None
     assert "bytes so far" in page.text and "accuracy" not in page.figures
 
 
-def test_a_run_that_was_given_up_says_why(run_with: Callable[..., Path]) -> None:
+def test_the_report_of_an_aborted_run_states_the_reason(run_with: Callable[..., Path]) -> None:
     crashes = ", ".join(f'{{kind="crash", party="client/{number}", at="lsh.hash"}}' for number in (0, 1))
     page = report(run_with("aborted", f"fault=[{crashes}]"))
     assert page.named["outcome"] == "Aborted" and page.named["reason"]
     assert "Lost: " in page.text and "not compared with the plaintext oracle" in page.text
 
 
-def test_accuracy_is_there_round_by_round(tiny: Path) -> None:
+def test_a_report_has_the_accuracy_of_each_round(tiny: Path) -> None:
     folder = run(load(tiny, ["protocol.name=fedavg"]), out=tiny.parent / "out").folder
     page = report(folder)
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
@@ -120,12 +122,12 @@ def test_accuracy_is_there_round_by_round(tiny: Path) -> None:
     assert "virtual seconds" in page.text and "megabytes sent so far" in page.text  # on the axes
 
 
-def test_what_is_not_as_expected_is_said(run_with: Callable[..., Path]) -> None:
+def test_a_report_states_unmet_expectations(run_with: Callable[..., Path]) -> None:
     page = report(run_with("unmet", 'expect={outcome="aborted"}'))
     assert "Not as expected: expect.outcome: expected aborted, got completed" in page.text
 
 
-def test_a_run_under_way_is_shown_as_far_as_it_is_recorded(run_with: Callable[..., Path]) -> None:
+def test_a_report_of_a_run_under_way_shows_the_record_so_far(run_with: Callable[..., Path]) -> None:
     folder = run_with("one")
     (folder / "result.json").unlink()
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
@@ -148,7 +150,7 @@ training = { device = "cpu" }
 """
 
 
-def test_warnings_and_privacy_are_those_of_the_terminal(tmp_path: Path) -> None:
+def test_warnings_and_privacy_in_a_report_equal_the_terminals(tmp_path: Path) -> None:
     (tmp_path / "private.toml").write_text(PRIVATE)
     result = run(load(tmp_path / "private.toml"), out=tmp_path / "out")
     page = report(result.folder)
@@ -159,7 +161,7 @@ def test_warnings_and_privacy_are_those_of_the_terminal(tmp_path: Path) -> None:
     assert "#learned" in [found.get("href") for _, found in page.elements]
 
 
-def test_a_protocol_of_a_plugin_has_a_page(tmp_path: Path) -> None:
+def test_a_run_of_a_plugins_protocol_has_a_report(tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "secure_mean.toml"
     page = report(run(load(example, ["engine=inline"]), out=tmp_path / "out").folder)
     assert "protocol secure-mean" in page.text and "secure_mean.py (SHA-256 " in page.text
@@ -180,7 +182,9 @@ def test_many_parties_share_rows_of_the_matrix(run_with: Callable[..., Path]) ->
     assert head[-2].endswith(f"–{last}") or head[-2] == f"client/{last}"
 
 
-def test_mistakes_are_one_line(run_with: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_folders_and_a_missing_package_are_reported_in_one_line(
+    run_with: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert refused(tmp_path / "none") == f"{tmp_path / 'none'}: no such folder; that of a run is needed"
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path / "empty") == f"{tmp_path / 'empty'}: no run.sqlite; a run's folder is needed"

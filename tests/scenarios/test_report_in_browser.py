@@ -105,7 +105,7 @@ def test_keys_reach_every_control(browser: Browser, pages: dict[str, Path]) -> N
     assert browser.run("return [...document.querySelectorAll('.scroll')].some(one => one.tabIndex === 0)")
 
 
-def test_it_can_be_printed(browser: Browser, pages: dict[str, Path]) -> None:
+def test_a_report_is_printed_in_full_in_black_on_white(browser: Browser, pages: dict[str, Path]) -> None:
     """Black on white in any theme, without controls, and with the parts that are folded on the screen."""
     browser.open(pages["run"], theme="dark")
     browser.prefer("dark", media="print")
@@ -145,7 +145,7 @@ BAR, BAND, CRASH_MARK, SHARE = (85, 103, 124), (246, 227, 210), (160, 26, 16), (
 
 @pytest.mark.parametrize("backgrounds", [True, False])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_printed_shows_the_timeline_its_legend_and_whole_tables(
+def test_a_printed_report_has_the_timeline_its_legend_and_whole_tables(
     browser: Browser, pages: dict[str, Path], tmp_path: Path, backgrounds: bool, theme: str
 ) -> None:
     browser.open(pages["run"], theme=theme)
@@ -164,7 +164,7 @@ def test_what_is_printed_shows_the_timeline_its_legend_and_whole_tables(
         assert all(len(page) - place > 2 for place in heads), page
 
 
-def test_what_is_lost_and_what_is_sent_again_differ_in_lightness_and_dashes(
+def test_lost_and_retransmitted_messages_differ_in_lightness_and_dashes(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
     """This serves people who cannot distinguish red from green (Viénot, Brettel, Mollon, 1999)."""
@@ -190,7 +190,7 @@ def lightness(colour: list[float]) -> float:
 
 
 @pytest.mark.parametrize("name", ["run", "training", "several", "sweep", "chaos", "large"])
-def test_a_page_is_no_wider_than_a_telephone(
+def test_a_report_fits_the_width_of_a_telephone(
     browser: Browser, pages: dict[str, Path], large: Path, name: str, tmp_path: Path
 ) -> None:
     page = pages.get(name) or tmp_path / "page.html"

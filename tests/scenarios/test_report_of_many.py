@@ -17,7 +17,7 @@ from tests.pages import Page, command, refused, report
 FREE = ["expect={}", "protocol.deadline=10s"]
 
 
-def test_runs_side_by_side_are_as_tacit_compare_has_them(quick: Path) -> None:
+def test_a_report_of_two_runs_equals_the_output_of_compare(quick: Path) -> None:
     """The page has the sums, the keys that differ, and the first event that differs."""
     crash = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
     changes = {"one": [], "other": [crash]}
@@ -41,7 +41,7 @@ def test_runs_side_by_side_are_as_tacit_compare_has_them(quick: Path) -> None:
     assert "Lost in B" in page.text and "because client/2 crashed at" in page.text
 
 
-def test_runs_that_are_the_same(quick: Path) -> None:
+def test_a_report_of_equal_runs_states_no_difference(quick: Path) -> None:
     folders = [run(load(quick, FREE), out=quick.parent / name).folder for name in ("one", "other")]
     command("report", *folders, "--out", quick.parent / "both.html")
     page = Page((quick.parent / "both.html").read_text())
@@ -49,7 +49,7 @@ def test_runs_that_are_the_same(quick: Path) -> None:
     assert refused(*folders * 5).startswith("10 runs do not fit on a page; allowed: up to 8")
 
 
-def test_a_sweep_has_means_and_every_run(quick: Path) -> None:
+def test_a_report_of_a_sweep_has_means_and_every_run(quick: Path) -> None:
     over = {"protocol.k": [2, 3], "network.latency": ["10ms", "20ms"]}
     folder = quick.parent / "swept"
     sweep(quick, over, seeds=2, changes=FREE, out=folder)
@@ -69,7 +69,7 @@ def test_a_sweep_has_means_and_every_run(quick: Path) -> None:
     assert "Accuracy, mean and deviation" in page.text
 
 
-def test_a_table_of_a_sweep_is_as_it_was_written(quick: Path) -> None:
+def test_the_table_in_a_report_of_a_sweep_equals_the_written_table(quick: Path) -> None:
     quick.write_text(
         quick.read_text()
         + '[[table.row]]\nlabel="two"\npaper=["12 | 34"]\nset={"protocol.k"=2}\n[[table.column]]\nlabel="near"\n'
@@ -97,7 +97,7 @@ def folder(chaos: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(chaos, tmp_path / "chaos"))
 
 
-def test_chaos_is_a_grid_of_parties_and_steps(folder: Path) -> None:
+def test_a_report_of_chaos_has_a_grid_of_parties_and_steps(folder: Path) -> None:
     page, found = report(folder), json.loads((folder / "chaos.json").read_text())
     runs = len(found["runs"])
     assert page.named["outcome"] == f"All {len(found['promises'])} promises held in {runs} runs"
@@ -117,7 +117,7 @@ def test_chaos_is_a_grid_of_parties_and_steps(folder: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_broken_promise_is_run_again_for_its_timeline(folder: Path, quick: Path) -> None:
+def test_a_run_that_broke_a_promise_is_repeated_for_its_timeline(folder: Path, quick: Path) -> None:
     """The record is changed to name a crash that broke a promise, although it breaks none."""
     found = json.loads((folder / "chaos.json").read_text())
     one = next(one for one in found["runs"] if one["faults"] and one["lost"] and one["outcome"] == "completed")
@@ -145,7 +145,7 @@ def test_a_broken_promise_is_run_again_for_its_timeline(folder: Path, quick: Pat
     assert "another trace, so there is no timeline" in report(folder).text
 
 
-def test_what_is_no_chaos_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_chaos_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "chaos.json").write_text("{}")
     assert refused(tmp_path).startswith(f"{tmp_path / 'chaos.json'}: not the record of a chaos sweep: ")
     (tmp_path / "notes.md").write_text("# Notes")

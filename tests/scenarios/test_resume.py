@@ -135,7 +135,7 @@ def assert_same_run(found: Result, unbroken: Result) -> None:
         pytest.param("SCAFFOLD", "write3", "inline", marks=pytest.mark.long),
     ],
 )
-def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
+def test_a_resumed_run_killed_at_any_moment_ends_as_an_uninterrupted_one(
     resumable: Resumable, tmp_path: Path, name: str, moment: str, engine: str
 ) -> None:
     changes, faults = CASES[name]
@@ -157,7 +157,7 @@ def test_a_run_killed_at_any_moment_ends_as_an_unbroken_one(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_interrupted_again_and_again_ends_as_an_unbroken_one(
+def test_a_run_interrupted_repeatedly_ends_as_an_uninterrupted_one(
     resumable: Resumable, break_off: BreakOff, interrupter: type[Watch], tmp_path: Path, name: str
 ) -> None:
     changes, faults = CASES[name]
@@ -196,7 +196,9 @@ def test_an_interrupted_run_reports_its_rounds_and_how_to_resume(
     assert "--resume" not in console.file.getvalue()
 
 
-def test_a_run_without_a_checkpoint_yet_begins_again(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+def test_a_run_resumed_before_its_first_checkpoint_starts_over(
+    resumable: Resumable, break_off: BreakOff, tmp_path: Path
+) -> None:
     file = resumable(tmp_path)
     unbroken = run(load(file, ["protocol.name=fedavg"]), out=tmp_path / "unbroken")
     break_off(file, tmp_path / "broken", 5, "protocol.name=fedavg")
@@ -206,7 +208,7 @@ def test_a_run_without_a_checkpoint_yet_begins_again(resumable: Resumable, break
     assert_same_run(found, unbroken)
 
 
-def test_checkpoints_change_nothing_and_none_is_left_at_the_end(resumable: Resumable, tmp_path: Path) -> None:
+def test_checkpoints_change_no_trace_and_are_deleted_at_the_end(resumable: Resumable, tmp_path: Path) -> None:
     file = resumable(tmp_path, COMES_BACK)
     hashes = {
         run(load(file, ["protocol.name=fedavg", f"training.checkpoint_every={every}"]), out=tmp_path / every).trace_hash
@@ -315,7 +317,7 @@ def ended(simulation: Simulation) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, tmp_path: Path, name: str) -> None:
+def test_a_run_resumed_after_any_round_ends_alike(resumable: Resumable, tmp_path: Path, name: str) -> None:
     changes, faults = HARD[name]
     scenario = load(resumable(tmp_path, faults), ["protocol.name=fedavg", *changes])
     states: dict[int, bytes] = {}
@@ -334,7 +336,7 @@ def test_from_the_end_of_every_round_a_run_goes_on_alike(resumable: Resumable, t
         assert ended(simulation) == unbroken
 
 
-def test_fedbuff_is_broken_off_with_clients_at_work(resumable: Resumable, tmp_path: Path) -> None:
+def test_fedbuff_resumes_with_clients_at_work(resumable: Resumable, tmp_path: Path) -> None:
     changes = ["protocol.name=fedbuff", "training.rounds=12", "device.speed=0.002"]
     scenario = load(resumable(tmp_path, fault("slow", "client/1", time="0s", factor=3)), changes)
     simulation = Simulation(scenario, engine="inline")

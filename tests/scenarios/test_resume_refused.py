@@ -41,7 +41,7 @@ def spoil(broken: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(broken, tmp_path / "copy"))
 
 
-def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
+def test_the_command_resumes_a_run_and_states_the_round(broken: Path, tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["run", "--resume", str(spoil(broken, tmp_path)), "--engine", "inline"])
     assert found.exit_code == 0, found.output
     assert "resumed   after round" in found.stdout
@@ -49,7 +49,7 @@ def test_the_command_goes_on_and_says_so(broken: Path, tmp_path: Path) -> None:
     assert "has ended already (completed), there is nothing to resume" in refused(tmp_path / "copy")
 
 
-def test_what_a_broken_off_run_sent_so_far_is_not_taken_for_all(broken: Path, tmp_path: Path) -> None:
+def test_bytes_of_an_interrupted_run_are_labelled_so_far(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     assert CliRunner().invoke(app, ["bytes", str(folder)]).stdout.splitlines()[0].endswith(": so far)")
     (folder / "result.json").write_text('{"outcome"')
@@ -61,16 +61,16 @@ def test_what_a_broken_off_run_sent_so_far_is_not_taken_for_all(broken: Path, tm
     assert CliRunner().invoke(app, ["bytes", str(tmp_path / "again")]).stdout.splitlines()[0] == str(tmp_path / "again")
 
 
-def test_a_folder_that_is_none(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     assert "holds no scenario.toml; allowed: the folder of a run" in refused(tmp_path)
 
 
-def test_a_run_that_is_no_training(break_off: BreakOff, quick: Path, tmp_path: Path) -> None:
+def test_a_run_that_trains_no_model_is_refused(break_off: BreakOff, quick: Path, tmp_path: Path) -> None:
     break_off(quick, tmp_path / "run", 30)
     assert "only training can be resumed; `tacit run" in refused(tmp_path / "run")
 
 
-def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_refused(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     data = bytearray((folder / "checkpoint").read_bytes())
     data[-20] ^= 1
@@ -82,12 +82,14 @@ def test_a_damaged_checkpoint(broken: Path, tmp_path: Path) -> None:
     assert "no checkpoint of this version of Tacit" in refused(folder)
 
 
-def test_a_checkpoint_of_another_version(broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_of_another_version_is_refused(
+    broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tacit.scenarios.running.checkpoint.version", lambda: "99.0")
     assert "and this is 99.0" in refused(spoil(broken, tmp_path))
 
 
-def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None:
+def test_a_scenario_changed_since_the_run_is_refused(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     path = folder / "scenario.toml"
     path.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.4"))
@@ -95,7 +97,7 @@ def test_a_scenario_that_was_changed_since(broken: Path, tmp_path: Path) -> None
     assert "scenario.toml: changed since the checkpoint" in refused(without_digests(folder))
 
 
-def test_data_that_was_changed_since(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
+def test_data_changed_since_the_run_are_refused(resumable: Resumable, break_off: BreakOff, tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     table = np.column_stack([generator.normal(size=(90, 3)).round(3), generator.integers(0, 2, 90)])
     data = tmp_path / "points.csv"
@@ -110,7 +112,7 @@ def test_data_that_was_changed_since(resumable: Resumable, break_off: BreakOff, 
     assert resume(tmp_path / "run").outcome == "completed"
 
 
-def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
+def test_a_shortened_or_missing_record_is_refused(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
         connection.execute("DELETE FROM event_rows WHERE n > 10")
@@ -121,7 +123,7 @@ def test_a_record_that_is_lost(broken: Path, tmp_path: Path) -> None:
     assert read_checkpoint(folder) is not None
 
 
-def test_two_at_once(broken: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_by_two_processes_at_once(broken: Path, tmp_path: Path) -> None:
     folder = spoil(broken, tmp_path)
     with closing(RunFolder(folder)):
         assert "another process is running it" in refused(folder)
@@ -130,6 +132,6 @@ def test_two_at_once(broken: Path, tmp_path: Path) -> None:
     assert resume(folder).outcome == "completed"
 
 
-def test_only_the_engine_may_be_changed(broken: Path) -> None:
+def test_only_the_engine_may_be_changed_when_resuming(broken: Path) -> None:
     assert "only --engine and --limit can be combined with it" in refused(broken, "--seed", "5")
     assert "only --engine and --limit can be combined with it" in refused(broken, "--set", "training.rounds=9")

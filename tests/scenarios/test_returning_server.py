@@ -32,7 +32,7 @@ def problems(result: Result) -> list[str]:
     return [getattr(one, "problem", "") for one in result.round_records]
 
 
-def test_cotraining_goes_on_with_the_next_round(tmp_path: Path) -> None:
+def test_cotraining_continues_with_the_next_round_after_a_servers_return(tmp_path: Path) -> None:
     result = fallen("fedct-digits", FEDCT, tmp_path / "a", 'after="cotrain.agree", occurrence=2')
     assert (result.outcome, result.reason) == ("completed", "")
     assert lost(result) == [(2, "server", "cotrain.agree")]
@@ -42,7 +42,7 @@ def test_cotraining_goes_on_with_the_next_round(tmp_path: Path) -> None:
     assert again.trace_hash == result.trace_hash
 
 
-def test_a_server_may_fall_twice_and_before_the_first_round(tmp_path: Path) -> None:
+def test_a_server_may_crash_twice_and_before_the_first_round(tmp_path: Path) -> None:
     faults = 'before="train.enroll"', 'before="cotrain.agree", occurrence=1', 'before="train.open", occurrence=3'
     result = fallen("fedct-digits", FEDCT, tmp_path / "a", *faults)
     assert result.outcome == "completed"
@@ -50,7 +50,7 @@ def test_a_server_may_fall_twice_and_before_the_first_round(tmp_path: Path) -> N
     assert problems(result) == ["the server was lost in it", "", ""]
 
 
-def test_plain_averages_go_on_with_the_next_round(tmp_path: Path) -> None:
+def test_plain_averages_continue_with_the_next_round_after_a_servers_return(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE, "protocol.name=fedavg", "training.averaging=plain"]
     result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
@@ -58,7 +58,7 @@ def test_plain_averages_go_on_with_the_next_round(tmp_path: Path) -> None:
     assert problems(result) == ["", "the server was lost in it", ""]
 
 
-def test_a_round_with_a_secure_average_is_the_last(tmp_path: Path) -> None:
+def test_a_server_crash_in_a_secure_average_ends_the_run(tmp_path: Path) -> None:
     """Another sum, from the same model over other clients, would differ from the first by one client's input."""
     pytest.importorskip("torch")
     changes = [*SECURE, "protocol.name=fedavg"]
@@ -72,7 +72,7 @@ def test_a_round_with_a_secure_average_is_the_last(tmp_path: Path) -> None:
     assert result.model_digest == run(load("fedavg-xclp-digits", [*changes, "training.rounds=1"])).model_digest
 
 
-def test_a_round_with_secure_votes_is_the_last(tmp_path: Path) -> None:
+def test_a_server_crash_in_secure_votes_ends_the_run(tmp_path: Path) -> None:
     changes = [*FEDCT, "cotraining.votes=secure"]
     result = fallen("fedct-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=1')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
@@ -80,7 +80,7 @@ def test_a_round_with_secure_votes_is_the_last(tmp_path: Path) -> None:
     assert again.outcome == "completed"  # between two rounds; the next one has another consensus
 
 
-def test_a_round_with_labels_by_xclp_is_the_last(tmp_path: Path) -> None:
+def test_a_server_crash_in_labelling_by_xclp_ends_the_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE[:3], "model.name=linear_embedding", "training.label_from=2", *XCLP[2:]]
     result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
@@ -89,7 +89,7 @@ def test_a_round_with_labels_by_xclp_is_the_last(tmp_path: Path) -> None:
     assert problems(early) == ["the server was lost in it", "", ""]
 
 
-def test_a_round_is_charged_also_if_the_server_falls_again_as_it_is_back(tmp_path: Path) -> None:
+def test_a_round_is_charged_once_if_the_server_crashes_again_on_its_return(tmp_path: Path) -> None:
     changes = [*FEDCT[:3], "protocol.name=dp-fedct", *FEDCT[4:], "privacy.epsilon=8.0"]
     once = run(load("fedct-digits", [*changes, 'fault=[{kind="crash", party="server", after="cotrain.agree"}]',
                                      "expect={}"]))  # fmt: skip
@@ -102,7 +102,7 @@ def test_a_round_is_charged_also_if_the_server_falls_again_as_it_is_back(tmp_pat
     assert twice.privacy.rounds == once.privacy.rounds == 1
 
 
-def test_xclp_ends_and_says_why(tmp_path: Path) -> None:
+def test_a_server_crash_during_xclp_aborts_the_run_with_a_reason(tmp_path: Path) -> None:
     result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="influence.solve"')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
     assert lost(result) == [(1, "server", "influence.solve")]
@@ -110,13 +110,13 @@ def test_xclp_ends_and_says_why(tmp_path: Path) -> None:
     assert not result.labels_digest or result.accuracy is None
 
 
-def test_xclp_that_had_not_begun_begins(tmp_path: Path) -> None:
+def test_a_server_crash_before_xclp_lets_the_run_begin(tmp_path: Path) -> None:
     result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="setup.keys"')
     assert result.outcome == "completed" and result.equals_plaintext
     assert lost(result) == [(1, "server", "setup.keys")]
 
 
-def test_groups_end_together(tmp_path: Path) -> None:
+def test_a_server_crash_in_one_group_aborts_all_groups(tmp_path: Path) -> None:
     changes = ["data.limit=90", "data.clients=6", *XCLP[2:], "protocol.groups=2"]
     result = fallen("xclp-digits", changes, tmp_path / "a", 'before="rowsums.sum"')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
@@ -125,7 +125,7 @@ def test_groups_end_together(tmp_path: Path) -> None:
     assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
 
 
-def test_prediction_after_training_is_not_begun_again(tmp_path: Path) -> None:
+def test_a_server_crash_during_xclp_after_training_ends_the_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE[:2], "training.rounds=1", "protocol.name=fedavg-then-xclp", *XCLP[2:]]
     result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="influence.solve"')

@@ -39,20 +39,20 @@ def trained(tiny: Path, tmp_path: Path) -> Result:
     return run(load(tiny, ["protocol.name=fedavg"]), out=tmp_path / "trained")
 
 
-def test_the_ten_queries_of_the_page_answer(lossy: Result) -> None:
+def test_the_ten_queries_of_the_page_have_results(lossy: Result) -> None:
     assert len(QUERIES) == 10
     for query in QUERIES:
         assert rows(lossy, query), query
 
 
-def test_the_columns_of_the_page_are_there(lossy: Result) -> None:
+def test_the_columns_of_the_page_are_those_of_the_record(lossy: Result) -> None:
     for name, text in re.findall(r"^### `(\w+)`$(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL):
         with closing(sqlite3.connect(lossy.folder / "run.sqlite")) as connection:
             found = [column for column, *_ in connection.execute(f"SELECT * FROM {name}").description]
         assert found == re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE), name
 
 
-def test_bytes_are_those_of_the_result(lossy: Result, trained: Result) -> None:
+def test_bytes_of_the_record_equal_those_of_the_result(lossy: Result, trained: Result) -> None:
     for result in (lossy, trained):
         assert rows(result, "SELECT sum(bytes), sum(hops) FROM messages") == [
             (result.bytes_total, result.message_count)
@@ -65,13 +65,13 @@ def test_bytes_are_those_of_the_result(lossy: Result, trained: Result) -> None:
     assert set(rows(lossy, f"{between} AND receiver LIKE 'c%' AND fate = 'received'")) == {(2, 1)}
 
 
-def test_a_wait_says_whose_message_ended_it_and_for_how_long_that_was_waited_for_alone(lossy: Result) -> None:
+def test_a_wait_is_recorded_with_its_last_message_and_the_time_spent_only_on_that(lossy: Result) -> None:
     assert rows(lossy, "SELECT DISTINCT step FROM waits WHERE how = 'answered' AND step LIKE 'hamming%'")
     assert rows(lossy, "SELECT * FROM waits WHERE how = 'answered' AND (last = '' OR silent = sources)") == []
     assert rows(lossy, "SELECT * FROM waits WHERE alone < 0 OR alone > ended - began + 1e-9") == []
 
 
-def test_losses_are_those_of_the_result(lossy: Result) -> None:
+def test_losses_of_the_record_equal_those_of_the_result(lossy: Result) -> None:
     expected = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in lossy.lost]
     assert rows(lossy, "SELECT * FROM losses") == expected and len(expected) >= 2
     assert rows(lossy, "SELECT value FROM run WHERE key = 'outcome'") == [(lossy.outcome,)]
@@ -108,7 +108,7 @@ def test_a_view_is_a_data_frame(trained: Result) -> None:
         trained.frame("message")
 
 
-def test_without_pandas_a_frame_is_one_line(trained: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_a_frame_is_refused_in_one_line(trained: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"^a DataFrame needs pandas: pip install pandas$"):
         trained.frame("rounds")

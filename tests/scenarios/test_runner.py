@@ -63,7 +63,7 @@ def test_a_run_leaves_a_complete_folder(result: Result) -> None:
     assert not {"folder", "error", "predictions"} & set(record)
 
 
-def test_every_prediction_has_its_line(result: Result) -> None:
+def test_every_prediction_has_a_line_in_the_file_of_labels(result: Result) -> None:
     with (result.folder / "labels.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == ["party", "client", "row", "label", "confidence"]
@@ -88,7 +88,7 @@ def test_the_folders_scenario_runs_again_to_the_same_hash(result: Result, tmp_pa
     assert (again.folder / "scenario.toml").read_text() == (result.folder / "scenario.toml").read_text()
 
 
-def test_another_seed_is_another_trace(result: Result, quick: Path, tmp_path: Path) -> None:
+def test_another_seed_gives_another_trace(result: Result, quick: Path, tmp_path: Path) -> None:
     assert run(load(quick, seed=4), out=tmp_path / "other").trace_hash != result.trace_hash
 
 
@@ -108,7 +108,7 @@ def test_without_out_the_folder_is_numbered(tmp_path: Path, quick: Path, monkeyp
     assert carry_out(loaded.scenario, loaded.name).folder == Path("runs/quick-3-1")
 
 
-def test_what_python_asks_for_is_checked_before_a_folder_is_made(tmp_path: Path) -> None:
+def test_arguments_from_python_are_checked_before_a_folder_is_made(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError):
         run(Scenario(data=Data(clients=1)), out=tmp_path / "out")
     with pytest.raises(ScenarioError, match="engine"):
@@ -116,12 +116,12 @@ def test_what_python_asks_for_is_checked_before_a_folder_is_made(tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-def test_an_existing_folder_is_not_run_into(quick: Path, tmp_path: Path) -> None:
+def test_a_run_into_an_existing_folder_is_refused(quick: Path, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         run(load(quick), out=tmp_path)
 
 
-def test_the_engine_is_taken_from_the_call(quick: Path, tmp_path: Path) -> None:
+def test_the_engine_of_the_call_overrides_the_scenarios(quick: Path, tmp_path: Path) -> None:
     scenario = load(quick, ["engine=auto"])
     assert run(scenario, out=tmp_path / "out", engine="inline").engine == "inline"
 
@@ -166,7 +166,7 @@ def test_an_interrupted_run_leaves_a_complete_folder(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interruption_that_python_drops_comes_with_the_next_event(quick: Path, tmp_path: Path) -> None:
+def test_an_interrupt_dropped_by_python_is_raised_with_the_next_event(quick: Path, tmp_path: Path) -> None:
     class Dying:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGINT)
@@ -184,9 +184,7 @@ def test_an_interruption_that_python_drops_comes_with_the_next_event(quick: Path
     assert (result.outcome, observer.seen) == ("interrupted", 20)
 
 
-def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
-    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_ctrl_c_leaves_a_complete_folder(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = RunFolder.write_result
 
     def write_amid_signals(*arguments: Any) -> None:
@@ -205,7 +203,7 @@ def test_pressed_twice_ctrl_c_leaves_the_folder_complete(
 
 
 @pytest.mark.parametrize("where", ["RunFolder.lasting", "Recorder.__init__", "Recorder.close", "Simulation.close"])
-def test_an_interruption_around_the_work_leaves_an_ending(
+def test_an_interrupt_before_or_after_the_work_leaves_an_ending(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     owner, name = where.split(".")
@@ -275,7 +273,7 @@ def result_of(outcome: str, **changes: object) -> Result:
         ("interrupted", Expect(outcome="completed"), 130),
     ],
 )
-def test_exit_codes(outcome: str, expect: Expect, code: int) -> None:
+def test_the_exit_code_follows_from_outcome_and_expectations(outcome: str, expect: Expect, code: int) -> None:
     outcome, _, unequal = outcome.partition(", ")
     result = result_of(outcome, equals_plaintext=False if unequal else None)
     result.unmet = [problem for _, problem in unmet(expect, result)]
@@ -298,7 +296,7 @@ def test_an_unmet_expectation_is_in_the_result(quick: Path, tmp_path: Path) -> N
     assert result.unmet and exit_code(result, scenario.expect) == 1
 
 
-def test_a_broken_off_run_has_every_event_up_to_the_break(
+def test_a_failed_run_has_every_event_up_to_the_error(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breaking_with(RuntimeError("late"), monkeypatch)

@@ -116,7 +116,7 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ("[expect]\noutcome = 'finished'", r'expect\.outcome: "finished" is not one of the allowed: .*'),
     ],
 )
-def test_every_mistake_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_every_mistake_in_a_file_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     assert re.match(message, refusal(tmp_path / "s.toml", text)), refusal(tmp_path / "s.toml", text)
 
 
@@ -129,7 +129,7 @@ def test_the_line_begins_with_the_file_and_the_key(tmp_path: Path) -> None:
     assert (caught.value.where, caught.value.key) == (str(path), "protocol.k")
 
 
-def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_name_are_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"no\.toml: there is no such file"):
         load(tmp_path / "no.toml")
     with pytest.raises(ScenarioError, match=r"did you mean xclp-digits\?"):
@@ -174,11 +174,11 @@ def test_a_missing_file_and_an_unknown_name(tmp_path: Path) -> None:
         ("name=../elsewhere", r'changes: name: "\.\./elsewhere" names no folder; allowed: letters, digits, - _ \.'),
     ],
 )
-def test_a_wrong_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:
+def test_a_wrong_change_is_refused_in_one_line(tmp_path: Path, change: str, message: str) -> None:
     assert re.match(message, refusal(tmp_path / "s.toml", "", change))
 
 
-def test_a_changed_value_is_toml_or_else_bare_text(quick: Path) -> None:
+def test_a_changed_value_is_read_as_toml_or_as_plain_text(quick: Path) -> None:
     scenario = load(
         quick,
         [
@@ -194,19 +194,21 @@ def test_a_changed_value_is_toml_or_else_bare_text(quick: Path) -> None:
     assert scenario.network.latency == "lognormal:40ms,0.3"
 
 
-def test_a_table_is_replaced_whole(quick: Path) -> None:
+def test_a_change_replaces_a_whole_table(quick: Path) -> None:
     expect = load(quick, ["expect={}", "expect.lost=['client/1']"]).expect
     assert (expect.outcome, expect.lost) == (None, ("client/1",))
 
 
-def test_a_list_of_tables_is_replaced_whole() -> None:
+def test_a_change_replaces_a_whole_list_of_tables() -> None:
     assert len(load("xclp-digits").fault) == 1
     assert load("xclp-digits", ["fault=[]"]).fault == ()
     fault = load("xclp-digits", ['fault=[{party="client/1", after="lsh.hash"}]']).fault
     assert fault == (Fault(party="client/1", after="lsh.hash"),)
 
 
-def test_a_changed_path_takes_the_files_name_out(tmp_path: Path, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_data_path_removes_the_name_of_the_file(
+    tmp_path: Path, quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     write_points(elsewhere / "own.csv")
@@ -231,7 +233,7 @@ def test_a_path_is_relative_to_the_scenario_file(tmp_path: Path, monkeypatch: py
     assert load("../s.toml").data.path.endswith("own.csv")
 
 
-def test_natural_clients_are_counted_in_the_file(tmp_path: Path) -> None:
+def test_natural_clients_are_counted_from_the_data_file(tmp_path: Path) -> None:
     write_points(tmp_path / "own.csv")
     natural = "[data]\npath = 'own.csv'\npartition = 'natural'\nlabeled = 0.5\n"
     (tmp_path / "s.toml").write_text(natural)
@@ -274,7 +276,7 @@ def test_keys_of_another_protocol_are_listed_as_unused() -> None:
         ("fedct-digits", ["cotraining.quorum=0.8"], "cotraining.quorum", "cotraining.consensus=qualified"),
     ],
 )
-def test_keys_that_other_choices_would_give_a_meaning_are_listed(
+def test_unused_keys_are_listed_with_the_choice_that_uses_them(
     file: str, changes: list[str], key: str, mended: str
 ) -> None:
     found = read(file, changes)
@@ -283,14 +285,14 @@ def test_keys_that_other_choices_would_give_a_meaning_are_listed(
     assert read(file, [*changes, mended]).needless == {}
 
 
-def test_of_a_runs_folder_defaults_that_were_filled_in_are_not_listed_as_unused(tmp_path: Path) -> None:
+def test_filled_in_defaults_of_a_run_folder_are_not_listed_as_unused(tmp_path: Path) -> None:
     scenario = load("xclp-digits", ["data.limit=240"])
     (tmp_path / "scenario.toml").write_text(tomli_w.dumps(as_table(scenario)))
     assert read(tmp_path).unused == ()
     assert read(tmp_path, ["cotraining.rounds=3"]).unused == ("cotraining.rounds",)
 
 
-def test_choices_without_secrecy_are_cautioned(quick: Path) -> None:
+def test_choices_without_secrecy_give_a_caution(quick: Path) -> None:
     assert cautions(load("xclp-digits")) == []
     assert any("plaintext" in line for line in cautions(load(quick)))
     insecure = load("xclp-digits", ["protocol.key_bits=512", "protocol.insecure_keys=true"])
@@ -323,7 +325,7 @@ def test_a_resolved_scenario_reads_back_as_itself(tmp_path: Path, quick: Path) -
         assert load(again) == scenario
 
 
-def test_all_scenarios_that_come_with_tacit_are_right() -> None:
+def test_all_scenarios_that_come_with_tacit_are_valid() -> None:
     names = shipped()
     assert "xclp-digits" in names
     for name, path in names.items():
@@ -353,7 +355,7 @@ VALUES = (
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.sampled_from([*NAMES, "fault", "nonsense", ""]), VALUES)
-def test_any_change_gives_a_scenario_or_one_line(quick: Path, key: str, value: str) -> None:
+def test_any_change_gives_a_scenario_or_an_error_in_one_line(quick: Path, key: str, value: str) -> None:
     try:
         scenario = load(quick, [f"{key}={value}"])
     except ScenarioError as error:
@@ -362,7 +364,7 @@ def test_any_change_gives_a_scenario_or_one_line(quick: Path, key: str, value: s
         assert isinstance(scenario, Scenario)
 
 
-def test_a_run_that_will_not_fit_into_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     class Little:
         available = 2_000_000
 

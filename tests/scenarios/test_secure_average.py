@@ -81,7 +81,7 @@ def test_a_late_answer_ends_the_run_without_a_second_sum(tiny: Path) -> None:
     ],
     ids=lambda one: " ".join(one) if isinstance(one, list) else "",
 )
-def test_how_few_a_round_averages(tiny: Path, changes: list[str], least: int) -> None:
+def test_the_fewest_averaged_clients_follow_from_the_keys(tiny: Path, changes: list[str], least: int) -> None:
     assert fewest(secure(tiny, *changes)) == least
 
 
@@ -93,7 +93,7 @@ def test_clients_without_labels_that_are_not_drawn_do_not_count(tiny: Path) -> N
     assert fewest(secure(tiny, *changes)) == 3
 
 
-def test_one_model_alone_is_not_to_be_averaged(tiny: Path) -> None:
+def test_an_average_of_a_single_model_is_refused(tiny: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         secure(tiny, "training.min_clients=1")
     assert caught.value.key == "training.min_clients" and "allowed: 2 or more" in str(caught.value)
@@ -118,7 +118,7 @@ def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, th
     assert result.outcome == ("completed" if warned else "aborted")
 
 
-def test_in_a_graph_the_average_is_that_of_a_sum_among_all(tiny: Path) -> None:
+def test_an_average_in_a_graph_equals_that_of_a_complete_sum(tiny: Path) -> None:
     """With twelve clients, each with ten neighbours: the same models as in a complete sum, and no set-up."""
     changes = ("data.clients=12", "training.rounds=2", "training.min_clients=3")
     ran = {
@@ -130,7 +130,7 @@ def test_in_a_graph_the_average_is_that_of_a_sum_among_all(tiny: Path) -> None:
     assert {"FreshKeys", "Neighbours", "Revealed"} <= types and not types & {"Join", "Roster", "DealtKeys"}
 
 
-def test_what_a_graph_tolerates_is_printed_and_checked(tiny: Path) -> None:
+def test_the_tolerance_of_a_graph_is_printed_and_checked(tiny: Path) -> None:
     changes = ["data.clients=12", "training.averaging=secagg+"]
     assert notes(secure(tiny, *changes)) == ["secagg+: 12 clients with k = 10 neighbours each, t = 6; failure 0"]
     assert notes(secure(tiny, "training.averaging=secagg+")) == ["secagg+: complete graph of 4 clients, t = 3"]
@@ -146,7 +146,9 @@ def test_what_a_graph_tolerates_is_printed_and_checked(tiny: Path) -> None:
 
 @pytest.mark.parametrize("averaging", ["plain", "secure", "secagg+"])
 @pytest.mark.parametrize("changes", [[], ["protocol.name=scaffold"], ["protocol.name=fedprop"]])
-def test_each_average_is_compared_with_that_of_the_survivors(tiny: Path, averaging: str, changes: list[str]) -> None:
+def test_each_secure_average_is_compared_with_that_of_the_survivors(
+    tiny: Path, averaging: str, changes: list[str]
+) -> None:
     crash = 'fault=[{party="client/1", after="train.update", round=2, back_after="1s"}]'
     uneven = ["training.weighting=points", "data.partition=dirichlet:0.5", "training.rounds=3", crash]
     result = run(secure(tiny, f"training.averaging={averaging}", *uneven, *changes), out=tiny.parent / "run")
@@ -154,7 +156,7 @@ def test_each_average_is_compared_with_that_of_the_survivors(tiny: Path, averagi
     assert {one.equals_plaintext for one in result.round_records} <= {True, None}
 
 
-def test_a_sum_that_is_wrong_is_not_as_expected(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_a_wrong_sum_is_not_as_expected(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One number of a secure sum is wrong by 1/1000, in a scenario without [expect]."""
     decoded = averaging.decode
 

@@ -66,20 +66,20 @@ SLOW = ("fedavg-xclp-digits", "cotraining-uneven", "xclp-groups")
         if read(name, without_data=True).scenario.size != "long"
     ],
 )
-def test_it_comes_out_as_it_says(result_of: Callable[[str], Result], name: str) -> None:
+def test_a_shipped_scenario_meets_its_expectations(result_of: Callable[[str], Result], name: str) -> None:
     assert_as_it_says(result_of(name), loaded(name).scenario.expect)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FEWER)
-def test_it_comes_out_as_it_says_after_all_its_rounds(tmp_path: Path, name: str) -> None:
+def test_a_shipped_scenario_meets_its_expectations_after_all_rounds(tmp_path: Path, name: str) -> None:
     scenario = read(name, [*SMALL[False], "engine=inline"]).scenario
     assert_as_it_says(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
 @pytest.mark.parametrize("name", ROBUSTNESS)
 @pytest.mark.parametrize("limit", [20, pytest.param(240, marks=pytest.mark.long)])
-def test_it_holds_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
+def test_a_robustness_scenario_meets_its_expectations_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
     scenario = loaded(name, f"data.limit={limit}").scenario
     result = carry_out(scenario, name, out=tmp_path / "run")
     assert (result.unmet, result.error) == ([], None)
@@ -101,7 +101,7 @@ for name in sys.argv[1:]:
 @pytest.mark.parametrize(
     "names", [["lossy-datagram"], pytest.param(["dropout-30-percent", "lossy-reliable"], marks=pytest.mark.long)]
 )
-def test_faults_strike_the_same_in_every_process(result_of: Callable[[str], Result], names: list[str]) -> None:
+def test_faults_strike_alike_in_every_process(result_of: Callable[[str], Result], names: list[str]) -> None:
     """The order of sets in another process differs from this one's, and has no effect."""
     here = [f"{name} {result_of(name).trace_hash}" for name in names]
     root = str(Path(scenarios.__file__).parents[1])
@@ -123,7 +123,7 @@ def test_a_robustness_file_names_outcome_equality_and_losses(name: str) -> None:
     assert re.fullmatch(r"[A-Z][^.]+", scenario.title)
 
 
-def test_together_they_cover_the_vocabulary() -> None:
+def test_the_robustness_scenarios_cover_all_faults_and_networks() -> None:
     every = [loaded(name).scenario for name in ROBUSTNESS]
     kinds = {fault.kind for scenario in every for fault in scenario.fault}
     assert kinds >= {
@@ -145,7 +145,7 @@ def without(*names: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
 @pytest.mark.parametrize("recovery", ["restart", "shamir"])
-def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
+def test_the_sets_of_clients_after_each_loss_equal_the_table_of_dropouts(
     result_of: Callable[[str], Result], recovery: str, topology: str
 ) -> None:
     """The rows of the table of dropouts: the clients in the graph, those whose labels count, and those that get
@@ -164,24 +164,24 @@ def test_whoever_is_lost_the_sets_are_those_that_must_come_out(
     assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished
 
 
-def test_who_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
+def test_a_client_that_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
     first, *later = result_of("rejoin").round_records
     assert "client/2" not in first.members
     assert all("client/2" in one.labeled for one in later)
 
 
-def test_every_client_says_that_the_server_is_lost(result_of: Callable[[str], Result]) -> None:
+def test_every_client_reports_a_lost_server(result_of: Callable[[str], Result]) -> None:
     endings = result_of("server-lost").endings
     assert len(endings) == 5 and all(ending.startswith("no answer from the server") for ending in endings.values())
 
 
-def test_thirty_percent_dropout_is_about_that(result_of: Callable[[str], Result]) -> None:
+def test_thirty_percent_dropout_loses_about_thirty_percent_of_clients(result_of: Callable[[str], Result]) -> None:
     result = result_of("dropout-30-percent")
     assert len(result.round_records) == 20 and all(one.equals_plaintext for one in result.round_records)
     share = sum(len(one.lost) for one in result.round_records) / (20 * 8)
     assert 0.2 < share < 0.4
 
 
-def test_what_leaves_after_masking_counts(result_of: Callable[[str], Result]) -> None:
+def test_clients_that_leave_after_masking_count_in_the_sum(result_of: Callable[[str], Result]) -> None:
     (only,) = result_of("leaves-after-masking").round_records
     assert only.contributors == CLIENTS and only.labeled == without("client/2", "client/5")

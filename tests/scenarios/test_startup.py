@@ -58,7 +58,7 @@ LINES = ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated (SIGTERM)"
         for turn, (number, line) in enumerate(LINES)
     ],
 )
-def test_a_signal_while_modules_are_imported_ends_in_one_line(
+def test_a_signal_during_the_import_of_modules_ends_in_one_line(
     quick: Path, tmp_path: Path, module: str, number: signal.Signals, line: str
 ) -> None:
     done = process(_STOPPED, module, int(number), "run", quick, "--out", tmp_path / "out")
@@ -78,7 +78,9 @@ _RUN = "from tacit.__main__ import main; main()"
         pytest.param({"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"}, marks=pytest.mark.long),
     ],
 )
-def test_names_that_are_not_ascii_in_a_locale_that_is(quick: Path, tmp_path: Path, variables: dict[str, str]) -> None:
+def test_names_with_non_ascii_letters_work_in_an_ascii_locale(
+    quick: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
     folder = tmp_path / "dör"
     folder.mkdir()
     rows = "".join(f"{row % 7},{row % 5},{'äß'[row % 2]}\n" for row in range(60))

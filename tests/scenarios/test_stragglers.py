@@ -42,7 +42,7 @@ def test_fedbuff_moves_as_often_as_models_come() -> None:
 
 
 @pytest.mark.long
-def test_the_benchmark_says_when_each_reaches_the_target() -> None:
+def test_the_benchmark_states_the_time_at_which_each_method_reaches_the_target() -> None:
     even, fedavg, over, buffered, _ = fedbuff.measure(quick=True)
     assert None not in (even.until, fedavg.until, over.until, buffered.until)
     assert buffered.until < over.until < fedavg.until / 2
@@ -67,13 +67,13 @@ def test_rounds_and_curves_are_over_virtual_time(asynchronous: Result) -> None:
 
 
 @pytest.mark.parametrize(("command", "shown"), [("events", "training is over"), ("bytes", "BufferedModel")])
-def test_its_story_and_bytes_are_shown(asynchronous: Result, command: str, shown: str) -> None:
+def test_commands_show_events_and_bytes_of_an_asynchronous_run(asynchronous: Result, command: str, shown: str) -> None:
     done = CliRunner().invoke(app, [command, str(asynchronous.folder)])
     assert done.exit_code == 0, done.output
     assert shown in done.output
 
 
-def test_bytes_by_formula_are_those_that_do_not_depend_on_the_run(tmp_path: Path) -> None:
+def test_the_formula_has_only_bytes_that_do_not_depend_on_the_run(tmp_path: Path) -> None:
     from tacit.scenarios.running.prediction import predicted
 
     scenario = load("training-stragglers", ["data.limit=240", "training.rounds=2", *OVER])
@@ -82,7 +82,7 @@ def test_bytes_by_formula_are_those_that_do_not_depend_on_the_run(tmp_path: Path
     assert found == {"TrainingRound": 2 * 12 * 4 * 650, "Enroll": 0}
 
 
-def test_the_server_sees_single_models_and_an_attacker_reads_them(tmp_path: Path) -> None:
+def test_an_attacker_reads_the_single_models_that_fedbuff_sends(tmp_path: Path) -> None:
     changes = [
         "data.limit=360",
         "training.rounds=6",
@@ -97,7 +97,7 @@ def test_the_server_sees_single_models_and_an_attacker_reads_them(tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.parametrize("changes", [OVER, BUFFERED], ids=["over-selection", "fedbuff"])
-def test_the_trace_is_the_same_in_a_pool(changes: tuple[str, ...]) -> None:
+def test_the_trace_of_fedbuff_is_the_same_in_a_pool(changes: tuple[str, ...]) -> None:
     scenario, hashes = load("training-stragglers", ["data.limit=240", "training.rounds=3", *changes]), set()
     for engine in ("inline", "pool:2"):
         simulation = Simulation(scenario, engine=engine)

@@ -51,7 +51,7 @@ def predict(*arguments: str | Path) -> Result:
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
+def test_each_predicted_run_ends_like_the_real_run_with_its_seed(title: str) -> None:
     scenario = read(case(title)).scenario
     first = scenario.seed
     for fate in fates_of(scenario, range(first, first + 5)):
@@ -68,7 +68,7 @@ def test_each_predicted_run_ends_as_the_run_with_its_seed(title: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("title", CASES)
-def test_the_share_of_real_runs_is_the_predicted_one(title: str) -> None:
+def test_the_share_of_completed_real_runs_equals_the_predicted_one(title: str) -> None:
     """60 runs reveal a prediction that is wrong for one seed of twenty with a probability of 95 %."""
     found = compared(title, 60)
     assert found.apart <= 3 and not found.otherwise
@@ -137,7 +137,7 @@ def test_several_dropouts_and_certain_losses_agree_with_the_formula(recovery: st
     assert abs(found.probability - exact) <= 3 * math.sqrt(exact * (1 - exact) / 150)
 
 
-def test_no_formula_is_claimed_where_none_applies() -> None:
+def test_no_formula_is_given_for_losses_without_one() -> None:
     some = dropouts(["10%"], tiny())
     assert odds_of(tiny(), some) is None
     lossy = tiny("network.loss=0.1", "network.transport=datagram")
@@ -150,7 +150,7 @@ def test_no_formula_is_claimed_where_none_applies() -> None:
 
 
 @given(st.integers(1, 5000).flatmap(lambda runs: st.tuples(st.integers(0, runs), st.just(runs))))
-def test_the_interval_is_wilsons(counts: tuple[int, int]) -> None:
+def test_the_confidence_interval_is_wilsons(counts: tuple[int, int]) -> None:
     successes, runs = counts
     low, high = wilson(successes, runs)
     known = stats.binomtest(successes, runs).proportion_ci(0.95, "wilson")
@@ -158,7 +158,7 @@ def test_the_interval_is_wilsons(counts: tuple[int, int]) -> None:
 
 
 @given(st.floats(0.01, 0.9999))
-def test_enough_runs_are_just_enough(probability: float) -> None:
+def test_the_required_number_of_runs_is_minimal(probability: float) -> None:
     runs = enough_runs(probability)
     assert wilson(runs, runs)[0] >= probability
     assert runs < 3 or wilson(runs - 2, runs - 2)[0] < probability
@@ -168,7 +168,7 @@ def test_enough_runs_are_just_enough(probability: float) -> None:
 
 
 @given(st.integers(0, 6), st.integers(1, 4), st.booleans())
-def test_a_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> None:
+def test_a_dropout_by_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> None:
     scenario = SIX
     (one,) = dropouts([f"{count}@lsh.hash" + ",back_after=5s" * back], scenario)
     crashes = drawn([one], scenario, dict.fromkeys(range(1, rounds + 1), ("lsh.hash",)))
@@ -194,7 +194,7 @@ SIX = tiny()
         ),
     ],
 )
-def test_a_dropout_is_said_in_words(text: str, words: str) -> None:
+def test_a_dropout_is_described_in_words(text: str, words: str) -> None:
     assert dropouts([text], SIX)[0].words() == words
 
 
@@ -220,7 +220,7 @@ def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
         ("10%,again=3s", "is not known"),
     ],
 )
-def test_mistakes_in_a_dropout_are_named(text: str, problem: str) -> None:
+def test_invalid_dropouts_are_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         dropouts([text], SIX)
 
@@ -233,7 +233,7 @@ def line_of(subject: str, printed: str) -> str:
     return line.removeprefix(subject).strip()
 
 
-def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_the_predicted_survival(tmp_path: Path) -> None:
     files = "--json", tmp_path / "found.json", "--html", tmp_path / "page.html"
     done = predict("--runs", "6", "--loss", "30%@rowsums.mask", "--survive", "0.5", *files)
     assert done.exit_code == 0, done.output
@@ -249,7 +249,7 @@ def test_the_command_prints_and_writes_what_it_found(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["survival"] == [found]
 
 
-def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
+def test_the_cheapest_surviving_combination_is_named(tmp_path: Path) -> None:
     done = predict("--runs", "6", "--loss", "30%@lsh.hash", "--over", "data.clients=3,10", "--survive", "0.9")
     assert done.exit_code == 0, done.output
     assert "cheapest  by bytes" in done.stdout and "data.clients = 10" in done.stdout
@@ -263,7 +263,7 @@ def test_the_cheapest_that_survives_is_named(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 60), st.integers(0, 60), st.sampled_from([0.5, 0.9, 0.999, 1.0]))
-def test_a_verdict_follows_from_the_interval(runs: int, lost: int, wanted: float) -> None:
+def test_a_verdict_follows_from_the_confidence_interval(runs: int, lost: int, wanted: float) -> None:
     fate = Fate(0, "completed", Reason(), 0, 0.0, 0, ())
     end = structs.replace(fate, outcome="aborted")
     fates = [fate] * (runs - min(runs, lost)) + [end] * min(runs, lost)
@@ -316,7 +316,7 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     ]
 
 
-def test_a_text_without_facts_is_a_reason_of_its_own() -> None:
+def test_different_texts_of_reasons_are_counted_separately() -> None:
     """A protocol of the user's may end a run with a text: its numbers and names are not read out of it."""
     texts = ["1,200 points of {client/1}", "900 points of {client/2}", "1,200 points of {client/1}", ""]
     ends = [Fate(place, "aborted", Reason.of(text), 0, 0.0, 1, ()) for place, text in enumerate(texts)]
@@ -327,7 +327,7 @@ def test_a_text_without_facts_is_a_reason_of_its_own() -> None:
     ]
 
 
-def test_who_is_lost_where_is_counted_by_runs() -> None:
+def test_lost_parties_and_steps_are_counted_by_runs() -> None:
     """A party lost at a step in several rounds of one run counts once as lost, and each time as a loss."""
     twice = Fate(0, "completed", Reason(), 0, 0.0, 0, (("client/1", "a"), ("client/1", "a"), ("client/2", "b")))
     once = Fate(1, "completed", Reason(), 0, 0.0, 0, (("client/2", "a"), ("client/1", "a")))
@@ -341,14 +341,14 @@ def test_who_is_lost_where_is_counted_by_runs() -> None:
     }  # fmt: skip
 
 
-def test_of_equal_costs_the_one_with_fewer_lost_rounds_is_named() -> None:
+def test_among_equal_costs_the_choice_with_fewer_lost_rounds_is_named() -> None:
     one = Fate(0, "completed", Reason(), 100_000, 1.0, 2, ())
     found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
              for size, lost in ((100_010, 3), (100_020, 1), (101_000, 0))]  # fmt: skip
     assert choose(found, "bytes", None) is found[1]
 
 
-def test_too_few_runs_are_told_before_they_are_made() -> None:
+def test_too_few_runs_for_a_target_are_reported_before_the_first_run() -> None:
     assert "no number of runs does" in too_few([SIX], 100, [], 1.0)
     assert too_few([SIX], enough_runs(0.9), [], 0.9) == too_few([SIX], 1, [], None) == ""
     assert f"--runs {enough_runs(0.9)} or more can" in too_few([SIX], 5, [], 0.9)
@@ -360,13 +360,13 @@ def test_too_few_runs_are_told_before_they_are_made() -> None:
 @pytest.mark.parametrize(
     "arguments", [["--loss", "10%"], ["--survive", "0.9"], ["--runs", "5", "--seeds", "2"], ["--html", "page.html"]]
 )
-def test_options_that_do_not_go_together_are_refused(arguments: list[str]) -> None:
+def test_incompatible_options_are_refused(arguments: list[str]) -> None:
     done = predict(*arguments)
     assert done.exit_code == 2
     assert "--runs" in done.output
 
 
-def test_python_has_the_same() -> None:
+def test_the_python_interface_gives_the_same_prediction() -> None:
     found = tacit.predict(SIX, runs=6, loss=["2@lsh.hash"])
     assert (found.runs, found.completed) == (6, 6)
     assert [line["lost"] for line in found.lines()] == [2] * 6
@@ -384,7 +384,7 @@ def losing(chance: float | None, at: str, party: str = "client/*") -> Scenario:
 
 
 @pytest.mark.usefixtures("whole_outlook")
-def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None:
+def test_a_scenario_that_rarely_completes_gets_a_caution_with_its_keys() -> None:
     (line,) = [one for one in cautions(losing(0.7, "lsh.hash")) if "completes" in one]
     assert line.startswith("fault.0.probability = 0.7 at lsh.hash")
     assert "protocol.min_clients = 3" in line
@@ -395,7 +395,7 @@ def test_a_scenario_that_hardly_completes_gets_a_caution_with_its_keys() -> None
 
 
 @pytest.mark.usefixtures("whole_outlook")
-def test_others_get_none() -> None:
+def test_scenarios_that_mostly_complete_or_expect_an_abort_get_no_caution() -> None:
     expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
     for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
         assert [one for one in cautions(scenario) if "complete" in one] == []
@@ -433,7 +433,9 @@ LOSSES = (
         for place, (losses, key) in enumerate(LOSSES)
     ],
 )
-def test_losses_of_every_kind_that_end_most_runs_are_said_of_every_sum(averaging: str, losses: str, key: str) -> None:
+def test_every_sum_gets_a_caution_for_every_kind_of_loss_that_ends_most_runs(
+    averaging: str, losses: str, key: str
+) -> None:
     (line,) = survival_cautions(averaged(averaging, losses))
     assert line.startswith(f"{key} at train.update: " if key.startswith("fault") else f"{key}: ")
     assert "complete" in line and "aborted: " in line
@@ -441,7 +443,7 @@ def test_losses_of_every_kind_that_end_most_runs_are_said_of_every_sum(averaging
 
 @pytest.mark.usefixtures("whole_outlook")
 @pytest.mark.parametrize("votes", ["plain", "secure", "prio3"])
-def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
+def test_votes_that_rarely_complete_get_a_caution(votes: str) -> None:
     def voting(chance: float) -> list[str]:
         fault = f"fault=[{{kind='crash',party='client/*',at='cotrain.predict',probability={chance}}}]"
         few = ("cotraining.rounds=2", "learner.steps=2", "public.size=0.4", "training.min_clients=4")
@@ -453,7 +455,7 @@ def test_votes_that_hardly_complete_get_a_caution(votes: str) -> None:
 
 
 @pytest.mark.usefixtures("whole_outlook")
-def test_only_the_keys_that_decide_are_named() -> None:
+def test_a_caution_names_only_the_keys_that_cause_the_losses() -> None:
     slow, away = "{name='client/0',preset='4g'}", "{name='client/[1-5]',loss=0.97}"
     (line,) = survival_cautions(averaged("secure", f"client=[{slow},{away}]", "network.loss=0.001"))
     assert line.startswith("client.1.loss = 0.97: of ")
@@ -490,7 +492,7 @@ BOUNDED = (
 )  # fmt: skip
 
 
-def test_a_threshold_without_effect_is_said() -> None:
+def test_a_threshold_without_effect_is_reported() -> None:
     done = predict("--runs", "1", "--set", "protocol.name=fedavg", "--set", "protocol.threshold=50")
     assert "protocol.threshold: not a key of fedavg" in done.stdout
 

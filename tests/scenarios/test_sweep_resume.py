@@ -65,7 +65,7 @@ def written(folder: str) -> dict[str, int]:
         pytest.param("2", signal.SIGKILL, marks=pytest.mark.long),
     ],
 )
-def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jobs: str) -> None:
+def test_a_resumed_sweep_ends_as_an_uninterrupted_one(quick: Path, stopped, by: signal.Signals, jobs: str) -> None:
     asked = (quick, "--over", "protocol.k=2,3", "--seeds", "2", "--seed", "5", "--set", "data.limit=48")
     assert tacit("sweep", *asked, "--out", "whole").exit_code == 0
     _, said, _ = stopped(3, by, "sweep", *asked, "--out", "broken")
@@ -86,7 +86,7 @@ def test_it_ends_as_an_unbroken_one(quick: Path, stopped, by: signal.Signals, jo
     assert runs_of("broken") == runs_of("whole")
 
 
-def test_a_table_is_the_same(quick: Path, stopped) -> None:
+def test_a_resumed_table_equals_an_uninterrupted_one(quick: Path, stopped) -> None:
     quick.write_text(quick.read_text() + TABLE)
     assert tacit("sweep", quick.name, "--out", "whole").exit_code == 0
     stopped(3, signal.SIGINT, "sweep", quick.name, "--out", "broken")
@@ -96,7 +96,7 @@ def test_a_table_is_the_same(quick: Path, stopped) -> None:
     assert runs_of("broken") == runs_of("whole")
 
 
-def test_training_goes_on_from_its_checkpoint(resumable, break_off, tmp_path: Path) -> None:
+def test_a_resumed_sweep_continues_training_from_its_checkpoint(resumable, break_off, tmp_path: Path) -> None:
     file = resumable(tmp_path)
     assert tacit("sweep", file, "--set", "protocol.name=fedavg", "--seeds", "2", "--out", "sweep").exit_code == 0
     whole = runs_of("sweep")
@@ -111,7 +111,7 @@ def test_training_goes_on_from_its_checkpoint(resumable, break_off, tmp_path: Pa
     assert json.loads((run / "result.json").read_text())["resumed"] != [0]
 
 
-def test_an_empty_folder_of_a_run_is_no_hindrance(quick: Path) -> None:
+def test_a_sweep_resumes_despite_an_empty_run_folder(quick: Path) -> None:
     assert tacit("sweep", quick, "--seeds", "2", "--out", "sweep").exit_code == 0
     whole = runs_of("sweep")
     (run,) = Path("sweep").glob("001-*")
@@ -124,7 +124,7 @@ def test_an_empty_folder_of_a_run_is_no_hindrance(quick: Path) -> None:
     assert "001-seed=4: holds no scenario.toml; move it away" in refused("--resume", "sweep")
 
 
-def test_a_checkpoint_that_is_of_no_use_is_left_aside(resumable, break_off, tmp_path: Path) -> None:
+def test_a_resumed_sweep_ignores_a_damaged_checkpoint(resumable, break_off, tmp_path: Path) -> None:
     file = resumable(tmp_path)
     asked = ("--set", "protocol.name=fedavg", "--seeds", "2")
     assert tacit("sweep", file, *asked, "--out", "sweep").exit_code == 0
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_is_of_no_use_is_left_aside(resumable, break_off, tmp_
     assert runs_of("sweep") == whole
 
 
-def test_a_sweep_is_one_process_s_alone(quick: Path) -> None:
+def test_a_sweep_is_not_resumed_while_another_process_runs_the_sweep(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     before = Path("sweep/sweep.csv").read_text()
     with locked(Path("sweep")):
@@ -147,7 +147,7 @@ def test_a_sweep_is_one_process_s_alone(quick: Path) -> None:
     assert Path("sweep/sweep.csv").read_text() == before
 
 
-def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
+def test_workers_end_when_their_sweep_is_killed(quick: Path) -> None:
     """Otherwise they would continue, and the sweep could not be resumed."""
     asked = (quick, "--seeds", "3", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = warm.Process([sys.executable, "-m", "tacit", "sweep", *asked, "--out", "broken"])
@@ -161,7 +161,7 @@ def test_workers_end_with_a_sweep_that_is_killed(quick: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: signal.Signals) -> None:
+def test_parallel_runs_of_a_stopped_sweep_record_the_sweep_as_reason(quick: Path, by: signal.Signals) -> None:
     asked = (quick, "--seeds", "2", "--set", "data.limit=1797", "--set", 'cost="modelled"', "--jobs", "2")
     process = warm.Process([sys.executable, "-m", "tacit", "sweep", *asked, "--out", "broken"])
     while len(list(Path("broken").glob("*/run.sqlite"))) < 2:
@@ -173,7 +173,7 @@ def test_runs_side_by_side_say_that_their_sweep_stopped_them(quick: Path, by: si
     assert reasons == {"stopped with its sweep (SIGTERM)"}
 
 
-def test_a_run_that_an_error_ended_begins_again(quick: Path) -> None:
+def test_a_resumed_sweep_repeats_a_run_that_ended_by_an_error(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     (run,) = Path("sweep").glob("000-*")
     (run / "failure.txt").write_text("Traceback")
@@ -182,14 +182,14 @@ def test_a_run_that_an_error_ended_begins_again(quick: Path) -> None:
     assert not (run / "failure.txt").exists()
 
 
-def test_what_did_not_come_out_as_expected_counts_as_before(quick: Path) -> None:
+def test_a_resumed_sweep_still_fails_for_earlier_unmet_expectations(quick: Path) -> None:
     arguments = (quick, "--set", 'expect.outcome="aborted"', "--out", "sweep")
     assert tacit("sweep", *arguments).exit_code == 1
     resumed = tacit("sweep", "--resume", "sweep")
     assert resumed.exit_code == 1 and "1 of 1 runs have ended before" in resumed.stderr
 
 
-def test_mistakes(quick: Path) -> None:
+def test_wrong_options_and_folders_of_a_resumed_sweep_are_refused(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     for option in (["--seeds", "2"], ["--set", "protocol.k=2"], ["--seed", "4"], ["--over", "protocol.k=2"], [quick]):
         assert "only --jobs can be combined with it" in refused(*option, "--resume", "sweep")

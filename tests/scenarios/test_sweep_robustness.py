@@ -52,7 +52,7 @@ def unmet_of(result: Result, folder: str) -> list[str]:
 # --- one field of a fault
 
 
-def test_one_field_of_a_fault_is_changed(faulty: Path) -> None:
+def test_a_change_can_name_one_field_of_a_fault(faulty: Path) -> None:
     before = load(faulty).fault
     changed = load(faulty, ["fault.1.factor=8", "fault.0.party=client/3", "fault.0.occurrence=2"]).fault
     assert (changed[1].factor, changed[1].party, changed[1].time) == (8.0, "client/2", before[1].time)
@@ -65,7 +65,7 @@ def test_one_field_of_a_fault_is_changed(faulty: Path) -> None:
     (["fault.0.occurrence=2", "fault.0.party=client/*"], {"occurrence": 2, "at": "lsh.hash", "party": "client/*"}),
     (["fault.0.kind=delay", "fault=[{kind='delay', by=1}]", "fault.0.by=2s"], {"kind": "delay", "by": "2s"}),
 ])  # fmt: skip
-def test_of_fields_that_exclude_each_other_the_files_goes_out(
+def test_a_changed_field_removes_the_fields_of_the_file_that_exclude_the_change(
     faulty: Path, changes: list[str], expected: dict[str, Any]
 ) -> None:
     fault = load(faulty, changes).fault[0]
@@ -85,13 +85,13 @@ def test_of_fields_that_exclude_each_other_the_files_goes_out(
     (["fault.0.at=lsh.hash", "fault.0.time=1"], "exactly one of at, before, after, time, message says when; given: at"),
     (["fault.0.occurrence=1", "fault.0.probability=0.5"], "occurrence and probability are both given"),
 ])  # fmt: skip
-def test_a_field_that_is_not_there_is_one_line(faulty: Path, changes: list[str], message: str) -> None:
+def test_a_missing_field_is_reported_in_one_line(faulty: Path, changes: list[str], message: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(faulty, changes)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_run_and_chaos_take_fields_too(faulty: Path) -> None:
+def test_run_and_chaos_accept_fields_of_faults(faulty: Path) -> None:
     once = ("--set", "fault.0.at=rowsums.mask", "--set", "expect={}")
     assert tacit("run", faulty, *once, "--out", "one").exit_code == 0
     assert {loss["party"] for loss in json.loads(Path("one/result.json").read_text())["lost"]} == {"client/1"}
@@ -142,7 +142,9 @@ def test_a_field_is_swept_and_labelled_by_kind_and_party(faulty: Path, over: str
      ["expect.lost_includes: expected client/1 to be lost at rowsums.mask, it was lost at lsh.hash"]),
     (["fault=[]", "expect.lost_includes=['client/1']"], ["expect.lost_includes: expected client/1, got nobody"]),
 ])  # fmt: skip
-def test_what_may_be_lost(faulty: Path, changes: list[str], unmet: list[str]) -> None:
+def test_expected_losses_are_compared_with_the_losses_of_the_run(
+    faulty: Path, changes: list[str], unmet: list[str]
+) -> None:
     arguments = [part for change in changes for part in ("--set", change)]
     result = tacit("run", faulty, *arguments, "--out", "one")
     assert unmet_of(result, "one") == unmet
@@ -154,7 +156,7 @@ def test_what_may_be_lost(faulty: Path, changes: list[str], unmet: list[str]) ->
     ('lost_includes = ["client/1"]', "expect.lost_includes: does not go with expect.lost, which says exactly who"),
     ("lost_at_most = -1", "expect.lost_at_most: -1 is too small; allowed: 0 or more"),
 ])  # fmt: skip
-def test_expectations_that_do_not_go_together(quick: Path, text: str, message: str) -> None:
+def test_incompatible_expectations_are_refused(quick: Path, text: str, message: str) -> None:
     quick.write_text(f"{quick.read_text()}{text}\n")
     with pytest.raises(ScenarioError) as caught:
         load(quick)
@@ -168,7 +170,7 @@ def test_expectations_that_do_not_go_together(quick: Path, text: str, message: s
     (["expect.lost_includes=['client/9']"], 'expect.lost_includes: "client/9" is not a party'),
     (["expect.lost_includes=['client/1 at lsh.hush']"], 'expect.lost_includes: "lsh.hush" is not a step'),
 ])  # fmt: skip
-def test_changes_of_expectations_that_cannot_be_met(quick: Path, changes: list[str], message: str) -> None:
+def test_expectations_that_cannot_be_met_are_refused(quick: Path, changes: list[str], message: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(quick, changes)
     assert message in str(caught.value)
@@ -211,7 +213,7 @@ def test_runs_that_are_not_as_expected_are_named(faulty: Path) -> None:
         assert row["unmet"] == "; ".join(record["unmet"])
 
 
-def test_figures_are_of_completed_runs_alone(quick: Path, breaking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_means_are_over_completed_runs_only(quick: Path, breaking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(quick.parent)
     breaking(lambda scenario: scenario.seed == 4 or scenario.protocol.k == 4)
     done = tacit("sweep", quick, "--over", "protocol.k=2,4", "--seeds", "3", "--out", "many")
@@ -230,7 +232,7 @@ def test_figures_are_of_completed_runs_alone(quick: Path, breaking, monkeypatch:
     assert {line["reason"] for line in failed} == {"RuntimeError: no luck"} and all(line["unmet"] for line in failed)
 
 
-def test_an_abort_is_named_and_of_many_only_some(faulty: Path) -> None:
+def test_aborted_runs_are_named_up_to_a_limit(faulty: Path) -> None:
     arguments = ("--set", "fault.0.party=client/*", "--set", "fault.0.at=rowsums.mask", "--seeds", "14")
     done = tacit("sweep", faulty, *arguments, "--set", "expect.outcome='completed'", "--out", "many")
     assert done.exit_code != 0 and {line["outcome"] for line in runs_of("many")} != {"completed"}
@@ -240,7 +242,9 @@ def test_an_abort_is_named_and_of_many_only_some(faulty: Path) -> None:
     assert "4 parties" in done.stdout
 
 
-def test_a_table_of_a_paper_names_them_too(quick: Path, breaking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_papers_table_names_runs_that_are_not_as_expected(
+    quick: Path, breaking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(quick.parent)
     table = "[table]\nseeds = 1\n[[table.row]]\nlabel = 'r'\n[[table.column]]\nlabel = 'c'\n"
     quick.write_text(quick.read_text() + table)

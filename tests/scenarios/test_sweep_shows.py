@@ -97,7 +97,7 @@ def outputs(folder: str) -> list[list[float]]:
 # --- output
 
 
-def test_the_output_of_each_run_and_its_mean(mean: Path) -> None:
+def test_a_sweep_shows_the_output_of_each_run_and_the_mean(mean: Path) -> None:
     done = tacit("sweep", mean, "--over", "protocol.column=20,21", "--seeds", 2, "--out", "many")
     assert [[float(run["output"])] for run in runs_of("many")] == outputs("many")
     assert [run["accuracy"] for run in runs_of("many")] == [""] * 4
@@ -109,7 +109,7 @@ def test_the_output_of_each_run_and_its_mean(mean: Path) -> None:
         assert float(line[4]) == pytest.approx(abs(one - other) / 2**0.5, rel=1e-4)
 
 
-def test_several_numbers(mean: Path) -> None:
+def test_a_sweep_shows_outputs_of_several_numbers_in_rows(mean: Path) -> None:
     Path("counts.py").write_text(COUNTS)
     text = '[data]\nname = "digits"\nclients = 4\nlimit = 80\n[protocol]\nname = "counts"\n'
     Path("counts.toml").write_text(f'plugins = ["counts.py"]\n{text}')
@@ -121,7 +121,7 @@ def test_several_numbers(mean: Path) -> None:
     assert words[first + 3][:3] == ["5", "1", "16"] and words[first + 6] == ["(5", "numbers)"]
 
 
-def test_a_table_of_outputs(mean: Path) -> None:
+def test_a_papers_table_shows_means_of_outputs(mean: Path) -> None:
     mean.write_text(mean.read_text() + MEANS)
     done = tacit("sweep", mean, "--out", "many")
     (one,), (other,) = outputs("many")[:2]
@@ -129,7 +129,7 @@ def test_a_table_of_outputs(mean: Path) -> None:
     assert "2 without output.1" in done.stdout
 
 
-def test_without_an_output_there_is_accuracy(quick: Path) -> None:
+def test_a_sweep_without_outputs_shows_accuracy(quick: Path) -> None:
     done = tacit("sweep", quick, "--out", "many")
     assert "accuracy" in done.stdout and "output" not in done.stdout
     assert [run["output"] for run in runs_of("many")] == [""]
@@ -145,27 +145,27 @@ def warnings(done: Result) -> list[str]:
 PLAIN = 'protocol.hamming = "plaintext": the server reads every hash, because distances are not encrypted'
 
 
-def test_each_warning_once(quick: Path) -> None:
+def test_a_sweep_prints_each_warning_once(quick: Path) -> None:
     before = warnings(tacit("run", quick, "--out", "run"))
     assert before == [PLAIN]
     assert warnings(tacit("sweep", quick, "--seeds", 2, "--out", "many")) == before
     assert warnings(tacit("sweep", "--resume", "many")) == before
 
 
-def test_a_warning_about_some_of_the_runs(quick: Path) -> None:
+def test_a_sweep_names_the_runs_that_a_warning_is_about(quick: Path) -> None:
     found = warnings(tacit("sweep", quick, "--over", "protocol.rows=unlabeled,paper", "--seeds", 2, "--out", "many"))
     assert found[0] == PLAIN
     assert len(found) == 2 and found[1].startswith('protocol.rows = "paper"') and found[1].endswith(" (in 2 of 4 runs)")
 
 
-def test_what_a_run_warns_of_at_its_end(quick: Path) -> None:
+def test_a_sweep_prints_warnings_given_at_the_end_of_a_run(quick: Path) -> None:
     fault = 'fault=[{kind = "crash", party = "client/1", time = 9000.0}]'
     swept = tacit("sweep", quick, "--set", fault, "--set", "expect={}", "--seeds", 2, "--out", "many")
     found = warnings(swept)
     assert found[0] == PLAIN and len(found) == 2 and found[1].startswith("fault.0: ")
 
 
-def test_of_many_warnings_some(quick: Path) -> None:
+def test_a_sweep_prints_only_some_of_many_warnings(quick: Path) -> None:
     deadlines = ",".join(f"{number}us" for number in range(1, 15))
     done = tacit("sweep", quick, "--over", f"protocol.deadline={deadlines}", "--out", "many", code=1)
     found = warnings(done)

@@ -141,7 +141,7 @@ def test_a_table_has_the_means_of_its_runs_beside_the_papers_figures(swept: Resu
     assert [line["seed"] for line in lines_of("out")] == ["3", "4"] * 6
 
 
-def test_figures_of_other_data_stand_in_rows_of_their_own(tabled: Path) -> None:
+def test_published_figures_of_other_data_are_in_separate_rows(tabled: Path) -> None:
     tabled.write_text(
         tabled.read_text().replace("seeds = 2\n[[table.row]]", 'seeds = 1\npaper_data = "Letters"\n[[table.row]]')
     )
@@ -163,7 +163,7 @@ def of(runs: list[Path], records: list[dict[str, float]], k: int) -> list[tuple[
     return list(zip(records, [path for path in runs if k_and_bits(path)[0] == k], strict=True))
 
 
-def test_the_papers_order_is_held_against_the_spread(swept: Result) -> None:
+def test_the_papers_order_is_compared_with_the_spread_of_the_runs(swept: Result) -> None:
     def values(row: str, column: str) -> list[float]:
         own = [each for each in lines_of("out") if (each["row"], each["column"]) == (row, column)]
         return [float(each["value"]) for each in sorted(own, key=lambda each: int(each["seed"]))]
@@ -183,7 +183,7 @@ def test_the_papers_order_is_held_against_the_spread(swept: Result) -> None:
     assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in swept.stdout
 
 
-def test_the_papers_scale_changes_the_file_first_and_cells_last(tabled: Path) -> None:
+def test_the_papers_scale_is_applied_to_the_file_before_the_cells(tabled: Path) -> None:
     small, paper = read(tabled), read(tabled, ["scale=paper", "protocol.alpha=0.5"])
     assert (small.scenario.data.clients, small.scenario.data.limit) == (4, 60)
     assert (paper.scenario.data.clients, paper.scenario.data.limit, paper.scenario.data.labeled) == (5, 50, 0.3)
@@ -199,7 +199,7 @@ def test_the_papers_scale_changes_the_file_first_and_cells_last(tabled: Path) ->
     assert (cell.k, cell.bits) == (4, 32)
 
 
-def test_the_options_of_a_sweep_go_with_a_table(tabled: Path) -> None:
+def test_options_of_a_sweep_work_with_a_table(tabled: Path) -> None:
     done = tacit("sweep", tabled, "--seeds", "1", "--seed", "8", "--jobs", "1", "--set", "scale=paper", "--out", "out")
     assert done.exit_code == 0, done.output
     assert [line["seed"] for line in lines_of("out")] == ["8"] * 4
@@ -207,7 +207,7 @@ def test_the_options_of_a_sweep_go_with_a_table(tabled: Path) -> None:
     assert "--set scale=paper --seed 8 --seeds 1`" in Path("out", "table.md").read_text()
 
 
-def test_a_file_with_a_table_is_a_scenario_too(tabled: Path) -> None:
+def test_a_file_with_a_table_can_be_run_as_a_scenario(tabled: Path) -> None:
     done = tacit("run", tabled, "--out", "one")
     assert done.exit_code == 0 and "to fill in the table: tacit sweep" in done.output
     assert read("one").scenario == msgspec.structs.replace(read(tabled).scenario, name="quick")
@@ -217,7 +217,9 @@ def test_a_file_with_a_table_is_a_scenario_too(tabled: Path) -> None:
     assert [line["protocol.k"] for line in lines_of("many")] == ["2", "4"]
 
 
-def test_a_run_that_did_not_complete_is_no_number(tabled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_did_not_complete_is_not_in_the_mean_of_its_cell(
+    tabled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Breaking(Simulation):
         def __init__(self, scenario: Scenario, **options: Any) -> None:
             super().__init__(scenario, **options)
@@ -235,13 +237,13 @@ def test_a_run_that_did_not_complete_is_no_number(tabled: Path, monkeypatch: pyt
     assert failed and all(line["value"] == "" for line in failed)
 
 
-def test_a_measure_that_a_run_does_not_have_is_no_number(tabled: Path) -> None:
+def test_a_cell_without_its_measure_has_no_number(tabled: Path) -> None:
     tabled.write_text(tabled.read_text().replace('measure = "bytes_total"', 'measure = "baselines.nothing"'))
     tacit("sweep", tabled, "--seeds", "1", "--out", "out")
     assert [row[3].partition("<br>")[0] for row in cells_of("out")[1:]] == ["1 without baselines.nothing"] * 2
 
 
-def test_ctrl_c_leaves_the_table_of_what_there_is(tabled: Path, stopped) -> None:
+def test_ctrl_c_leaves_a_table_of_the_finished_runs(tabled: Path, stopped) -> None:
     code, output, errors = stopped(2, signal.SIGINT, "sweep", tabled, "--out", "out")
     assert code == 130 and "Traceback" not in errors, errors
     assert re.match(r"\d+\.\d\d \(1 of 2 runs: 1 not run\)", cells_of("out")[1][1])
@@ -272,7 +274,7 @@ ROW, COLUMN, ORDER = r"table\.row\.0\.", r"table\.column\.2\.", r"table\.order\.
     ("seeds = 2", "seeds = 2\nscale = 1", r"table\.scale: unknown key"),
     ("[table]", "[tables]", r"tables: unknown key; did you mean table\?"),
 ])  # fmt: skip
-def test_a_mistake_in_a_table_is_one_line(tabled: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_in_a_table_is_refused_in_one_line(tabled: Path, old: str, new: str, message: str) -> None:
     text = tabled.read_text()
     assert text.count(old) == 1
     tabled.write_text(text.replace(old, new))
@@ -284,13 +286,13 @@ def test_a_mistake_in_a_table_is_one_line(tabled: Path, old: str, new: str, mess
     assert re.match(message, str(caught.value).removeprefix(where)), caught.value
 
 
-def test_a_table_needs_rows_and_columns(quick: Path) -> None:
+def test_a_table_without_rows_or_columns_is_refused(quick: Path) -> None:
     quick.write_text(quick.read_text() + "[table]\ntitle = 'T'\n[[table.row]]\nlabel = 'r'\n")
     with pytest.raises(ScenarioError, match=r"table\.column: a table has at least one"):
         read(quick)
 
 
-def test_a_change_may_not_collide_with_a_cell(tabled: Path) -> None:
+def test_a_change_of_a_key_that_cells_set_is_refused(tabled: Path) -> None:
     found = one_line(tacit("sweep", tabled, "--set", "protocol.k=3", "--out", "out"))
     assert found.startswith('error: --set: protocol.k: the table\'s row "k = 2" sets protocol.k = 2; allowed: ')
     assert "bits = 32" in one_line(tacit("sweep", tabled, "--set", "protocol.bits=16", "--out", "out"))
@@ -298,7 +300,7 @@ def test_a_change_may_not_collide_with_a_cell(tabled: Path) -> None:
     assert not Path("out").exists()
 
 
-def test_a_scale_that_is_not_there_is_one_line(quick: Path) -> None:
+def test_a_missing_scale_is_refused_in_one_line(quick: Path) -> None:
     with pytest.raises(ScenarioError, match=r'scale: "paper" is not in the file, which has no \[scales\.paper\]'):
         read(quick, ["scale=paper"])
     with pytest.raises(ScenarioError, match=r'scale: "large" is not one of the allowed: "paper", "small"'):
@@ -320,7 +322,7 @@ SCALES = [(name, scale) for name, path in TABLES.items() for scale in ("small", 
 
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
-def test_a_table_that_comes_with_tacit_is_right_at_both_scales(name: str, scale: str) -> None:
+def test_a_shipped_table_is_valid_at_both_scales(name: str, scale: str) -> None:
     """Only keys and types are checked: the data need not be on this machine."""
     loaded = read(name, [f"scale={scale}"], without_data=True)
     layout = loaded.layout
@@ -335,7 +337,7 @@ def test_a_table_that_comes_with_tacit_is_right_at_both_scales(name: str, scale:
     assert layout.scale == scale
 
 
-def test_a_table_goes_to_its_place_on_the_page(tabled: Path, tmp_path: Path) -> None:
+def test_a_table_is_put_into_its_place_on_the_page(tabled: Path, tmp_path: Path) -> None:
     tacit("sweep", tabled, "--seeds", "1", "--out", "out")
     page = "# Results\n<!-- table: other -->\nkept\n<!-- end -->\n<!-- table: quick -->\nold\n<!-- end -->\nafter\n"
     results = runpy.run_path(str(ROOT / "docs" / "results.py"))

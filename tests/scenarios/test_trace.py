@@ -158,7 +158,7 @@ def check(folder: Path, path: Path) -> Trace:
     return trace
 
 
-def test_all_that_is_recorded_is_in_the_trace_once(quick: Path, tmp_path: Path) -> None:
+def test_every_recorded_event_is_in_the_trace_once(quick: Path, tmp_path: Path) -> None:
     folder = run(load(quick), out=tmp_path / "run").folder
     trace = check(folder, tmp_path / "run.pftrace")
     names = [track.process.process_name for track in trace.tracks.values() if track.HasField("process")]
@@ -168,7 +168,7 @@ def test_all_that_is_recorded_is_in_the_trace_once(quick: Path, tmp_path: Path) 
     assert path[0]["time"] == 0 and all(one["ended"] == after["time"] for one, after in itertools.pairwise(path))
 
 
-def test_faults_are_bands_and_moments(quick: Path, tmp_path: Path) -> None:
+def test_faults_are_slices_and_instants_in_the_trace(quick: Path, tmp_path: Path) -> None:
     quick.write_text(quick.read_text().partition("[expect]")[0] + STORM)
     changes = ["cost=modelled", "network.topology=mesh", "network.loss=0.2", "protocol.deadline=5s"]
     result = run(load(quick, changes), out=tmp_path / "run")
@@ -191,7 +191,7 @@ def test_metrics_are_counters_and_a_core_has_one_job_at_a_time(tiny: Path, tmp_p
 
 
 @pytest.mark.parametrize("left", [1, 150, 300])
-def test_a_killed_run_is_written_as_far_as_it_is_recorded(quick: Path, tmp_path: Path, left: int) -> None:
+def test_a_killed_run_is_exported_up_to_the_end_of_its_record(quick: Path, tmp_path: Path, left: int) -> None:
     folder = run(load(quick), out=tmp_path / "run").folder
     with closing(sqlite3.connect(folder / "run.sqlite")) as record, record:
         (events,) = record.execute("SELECT count(*) FROM events").fetchone()
@@ -205,7 +205,9 @@ def test_a_killed_run_is_written_as_far_as_it_is_recorded(quick: Path, tmp_path:
     check(folder, tmp_path / "run.pftrace")
 
 
-def test_mistakes_are_one_line_and_leave_no_file(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_files_and_folders_are_refused_in_one_line_and_write_no_file(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run(load(quick), out="run")
     Path("there").touch()
@@ -225,7 +227,7 @@ def test_mistakes_are_one_line_and_leave_no_file(quick: Path, tmp_path: Path, mo
 @pytest.mark.skipif(
     shutil.which("trace_processor_shell") is None, reason="Perfetto's trace processor is not on the path"
 )
-def test_the_trace_processor_reads_it(quick: Path, tmp_path: Path) -> None:
+def test_the_trace_processor_reads_the_trace(quick: Path, tmp_path: Path) -> None:
     from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
     result = run(load(quick), out=tmp_path / "run")

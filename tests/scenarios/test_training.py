@@ -53,7 +53,7 @@ def crash(where: str, party: str = "client/1", back: str = "") -> str:
         ("party = 'server'\nat = 'train.open'\nround = 2\nback_after = '1s'", "train.open"),
     ],
 )
-def test_a_fault_in_a_round(tiny: Path, fault: str, time: str) -> None:
+def test_a_fault_in_a_round_loses_its_party_in_that_round(tiny: Path, fault: str, time: str) -> None:
     """The fault is applied in that round, also at the server's step with which the round begins."""
     result = ran(tiny, "training.rounds=3", "network.transport=datagram", faults=f"[[fault]]\n{fault}\n")
     (strike,) = result.faults
@@ -80,7 +80,7 @@ def test_every_algorithm_runs_by_its_name(tiny: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("update", ["fedprox", "scaffold"])
-def test_a_server_update_goes_with_the_algorithm_and_by_its_own_name(tiny: Path, update: str) -> None:
+def test_a_server_update_works_as_a_key_and_as_a_protocol_name(tiny: Path, update: str) -> None:
     steps = "training.epochs=3"  # a proximal term acts from the second step on
     plain = ran(tiny, steps, out="plain")
     key = ran(tiny, steps, f"training.update={update}", out="key")
@@ -96,7 +96,7 @@ def test_stage_one_trains_on_labels_alone(tiny: Path) -> None:
     assert [one.accuracy for one in staged.round_records[:2]] == [one.accuracy for one in alone.round_records]
 
 
-def test_what_the_cryptography_computes_is_what_the_plaintext_does(tiny: Path) -> None:
+def test_training_with_cryptography_gives_the_model_of_the_plaintext_variant(tiny: Path) -> None:
     keys = ["protocol.key_bits=512", "protocol.insecure_keys=true", "training.rounds=1", "data.clients=3"]
     plain, *encrypted = [
         ran(tiny, *keys, f"protocol.hamming={way}", name="fedavg+xclp", out=way)
@@ -147,7 +147,7 @@ def test_the_selected_round_is_the_first_with_the_best_validation(tiny: Path) ->
     assert result.accuracy_selected == result.round_records[result.selected_round - 1].accuracy
 
 
-def test_without_held_out_points_nothing_is_selected(tiny: Path) -> None:
+def test_without_held_out_points_no_round_is_selected(tiny: Path) -> None:
     result = ran(tiny, "training.validation=0")
     assert (result.accuracy_selected, result.selected_round) == (None, None)
     assert [one.validation for one in result.round_records] == [None, None]
@@ -162,7 +162,7 @@ def test_a_file_without_a_test_part_is_measured_on_the_unlabeled_points(tiny: Pa
     assert result.accuracy is not None and result.accuracy > 0.8
 
 
-def test_measuring_is_no_part_of_the_run(tiny: Path) -> None:
+def test_measuring_accuracy_changes_no_trace(tiny: Path) -> None:
     often, seldom = ran(tiny, out="often"), ran(tiny, "training.evaluate_every=50", out="seldom")
     assert (often.trace_hash, often.accuracy) == (seldom.trace_hash, seldom.accuracy)
 
@@ -171,7 +171,7 @@ def test_measuring_is_no_part_of_the_run(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fedavg+xclp", "fedprop+mt"])
-def test_the_same_seed_is_the_same_run(tiny: Path, name: str) -> None:
+def test_the_same_seed_gives_the_same_run(tiny: Path, name: str) -> None:
     one, two = (ran(tiny, name=name, out=out) for out in ("one", "two"))
     assert (one.trace_hash, one.model_digest) == (two.trace_hash, two.model_digest)
     other = ran(tiny, "seed=4", name=name, out="other")
@@ -179,7 +179,7 @@ def test_the_same_seed_is_the_same_run(tiny: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedavg+xclp", "fedmatch", "fedprop+mt"])
-def test_what_a_device_rounds_otherwise_changes_neither_clock_nor_shape(
+def test_rounding_of_another_device_changes_neither_clock_nor_shape(
     tiny: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = [f"protocol.name={name}", "training.rounds=2"]
@@ -198,13 +198,13 @@ def test_what_a_device_rounds_otherwise_changes_neither_clock_nor_shape(
     assert there.trace_hash != here.trace_hash  # the models were sent
 
 
-def test_modelled_work_knows_no_device() -> None:
+def test_modelled_work_does_not_depend_on_the_device() -> None:
     spec = ModelSpec("linear", (1, 8, 8), 10)
     works = [jobs.train_work(spec, LocalUpdate(device=device), 20, 0) for device in ("auto", "cpu", "cuda")]
     assert works[0] == works[1] == works[2]
 
 
-def test_the_announced_work_is_what_is_done(tiny: Path) -> None:
+def test_the_announced_work_equals_the_work_done(tiny: Path) -> None:
     for name, share in (("fedavg+xclp", 1.0), ("fedavg+network", 0.5), ("fedavg", 0.5)):
         simulation = Simulation(
             load(tiny, [f"protocol.name={name}", f"training.share={share}", "data.labeled=0.4"]), engine="inline"
@@ -237,7 +237,7 @@ def test_a_client_lost_in_a_round_is_left_out_and_takes_part_again(tiny: Path, s
 
 
 @pytest.mark.parametrize("name", ["xclp", "fedavg", "fedavg-then-xclp"])
-def test_whoever_looks_on_still_does_when_a_server_comes_back(tiny: Path, name: str) -> None:
+def test_observers_of_a_server_are_kept_when_the_server_returns(tiny: Path, name: str) -> None:
     simulation = Simulation(load(tiny, [f"protocol.name={name}", "training.rounds=3"]), engine="inline")
     try:
         observers = list(simulation.server.observers)
@@ -256,14 +256,14 @@ def test_a_client_lost_in_a_secure_average_is_left_out(tiny: Path, step: str) ->
     assert [(loss.party, loss.step) for loss in result.lost] == [("client/1", step)]
 
 
-def test_a_secure_average_comes_to_the_same(tiny: Path) -> None:
+def test_a_secure_average_gives_the_same_model(tiny: Path) -> None:
     plain, secure = (ran(tiny, f"training.averaging={way}", out=way) for way in ("plain", "secure"))
     assert secure.accuracy == plain.accuracy
     kinds = {row[0] for row in rows(secure, "SELECT DISTINCT type FROM messages")}
     assert "LocalModel" not in kinds and "MaskedChunk" in kinds
 
 
-def test_every_round_lost_is_an_abort(tiny: Path) -> None:
+def test_a_run_that_loses_every_round_is_aborted(tiny: Path) -> None:
     faults = "".join(crash("train.update", f"client/{i}") for i in range(3))
     result = ran(tiny, "training.min_clients=2", faults=faults)
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
@@ -271,20 +271,20 @@ def test_every_round_lost_is_an_abort(tiny: Path) -> None:
     assert result.accuracy is not None and result.accuracy_selected is None  # the model is unchanged
 
 
-def test_a_lost_round_is_no_abort(tiny: Path) -> None:
+def test_a_run_that_loses_one_round_is_completed(tiny: Path) -> None:
     faults = "".join(crash("train.update", f"client/{i}", "1s") for i in range(3))
     result = ran(tiny, "training.min_clients=2", faults=faults)
     assert (result.outcome, [bool(one.problem) for one in result.round_records]) == ("completed", [True, False])
 
 
 @pytest.mark.parametrize("step", ["train.enroll", "train.update", "rowsums.mask"])
-def test_every_client_lost_is_a_failure(tiny: Path, step: str) -> None:
+def test_a_run_that_loses_every_client_fails(tiny: Path, step: str) -> None:
     result = ran(tiny, faults=crash(step, "client/*"), name="fedavg+xclp")
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
     assert result.reason == "every client was lost"
 
 
-def test_who_is_back_before_the_first_round_is_reported_and_takes_part(tiny: Path) -> None:
+def test_clients_that_return_before_the_first_round_are_reported_and_take_part(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=2", faults=crash("train.enroll", "client/[012]", "1s"))
     assert result.outcome == "completed"
     assert [one.averaged for one in result.round_records] == [("client/3",), EVERYONE]
@@ -294,7 +294,7 @@ def test_who_is_back_before_the_first_round_is_reported_and_takes_part(tiny: Pat
 
 
 @pytest.mark.parametrize("step", ["train.enroll", "train.open", "hamming.collect", "train.average"])
-def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
+def test_a_lost_server_aborts_the_run(tiny: Path, step: str) -> None:
     result = ran(tiny, faults=crash(step, "server"), name="fedavg+xclp")
     assert (result.outcome, result.reason) == ("aborted", f"the server was lost at {step}")
     known = ("no answer from the server", "never drawn")
@@ -306,7 +306,7 @@ def test_a_lost_server_is_an_abort(tiny: Path, step: str) -> None:
 
 
 @pytest.mark.long
-def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) -> None:
+def test_labels_by_xclp_beat_labels_alone_and_each_clients_own_propagation(tmp_path: Path) -> None:
     accuracy = {}
     for name in ("fedavg", "fedavg+perclient-lp", "fedavg+xclp"):
         changes = [f"protocol.name={name}", "protocol.hamming=plaintext", "engine=inline", "training.evaluate_every=15"]
@@ -316,7 +316,7 @@ def test_xclp_beats_labels_alone_and_labels_of_each_clients_own(tmp_path: Path) 
     assert across > max(alone, own) + 0.05
 
 
-def test_the_steps_are_listed_in_the_order_in_which_they_are_taken(tiny: Path) -> None:
+def test_steps_are_listed_in_the_order_of_the_run(tiny: Path) -> None:
     changes = ["training.averaging=secure", "protocol.recovery=shamir"]
     result = ran(tiny, *changes, name="fedavg+xclp")
     first = [row[0] for row in rows(result, "SELECT step FROM steps WHERE party = 'client/0' ORDER BY entered")]
@@ -345,14 +345,14 @@ BYTES = [
 
 
 @pytest.mark.parametrize(("name", "changes"), BYTES)
-def test_the_bytes_are_those_of_the_formulas(tiny: Path, name: str, changes: str) -> None:
+def test_bytes_of_training_equal_the_formulas(tiny: Path, name: str, changes: str) -> None:
     result = ran(tiny, *changes.split(), name=name)
     assert result.outcome == "completed" and not result.lost
     sent = dict(rows(result, "SELECT type, sum(payload) FROM hops GROUP BY type"))
     assert predicted(result.folder, sent) == sent
 
 
-def test_the_deadline_is_compared_with_what_a_cohort_takes(tiny: Path) -> None:
+def test_a_caution_compares_the_deadline_with_the_time_of_a_cohort(tiny: Path) -> None:
     slow = ["protocol.name=fedavg+xclp", "protocol.hamming=iknp", "network.bandwidth=1Mbit/s", "protocol.deadline=1ms"]
 
     def caution(*changes: str) -> str:

@@ -39,7 +39,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("changes", "key", "problem"), MISTAKES, ids=[key for _, key, _ in MISTAKES])
-def test_mistakes_are_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
+def test_invalid_keys_of_training_are_refused_in_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         load(tiny, ["protocol.name=fedavg", *changes.split()])
     assert caught.value.key == key and problem in str(caught.value)
@@ -87,18 +87,22 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("changes", "key", "problem"), IMPOSSIBLE, ids=[changes for changes, _, _ in IMPOSSIBLE])
-def test_thresholds_that_no_sum_can_reach_are_one_line(tiny: Path, changes: str, key: str, problem: str) -> None:
-    test_mistakes_are_one_line(tiny, changes, key, problem)
+def test_thresholds_that_no_sum_can_reach_are_refused_in_one_line(
+    tiny: Path, changes: str, key: str, problem: str
+) -> None:
+    test_invalid_keys_of_training_are_refused_in_one_line(tiny, changes, key, problem)
 
 
-def test_decryptors_withstand_what_falls_on_other_clients(tiny: Path) -> None:
+def test_the_tolerance_of_decryptors_follows_from_the_tolerated_dropouts(tiny: Path) -> None:
     few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=3"]
     assert load(tiny, [*few, "training.tolerated_dropouts=0.25"]).training.decryptors == 3  # another one may be lost
     with pytest.raises(ScenarioError, match=r"of 3 decryptors, at most 0 may be lost; allowed: less than 0\.5"):
         load(tiny, [*few, "training.tolerated_dropouts=0.5"])
 
 
-def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_do_not_fit_into_memory_are_refused_before_the_run(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = SimpleNamespace(available=4 * 650 * 10)
     monkeypatch.setattr(tacit.protocols.federated.checks.psutil, "virtual_memory", lambda: few)
     problem = r"training\.share: 4 models of 2\.60 kB at a time, of linear, need about 36\.4 kB of memory and 26 kB"
@@ -107,7 +111,7 @@ def test_models_that_do_not_fit_into_memory_are_reported_before(tiny: Path, monk
     assert load(tiny, ["protocol.name=fedavg", "training.share=0.25"]).training.share == 0.25
 
 
-def test_faults_at_steps_that_are_not_taken_are_mistakes(tiny: Path) -> None:
+def test_faults_at_steps_of_other_algorithms_are_refused(tiny: Path) -> None:
     text = tiny.read_text()
     for step, name in (("hamming.evaluate", "fedavg"), ("train.label", "fedavg+mt"), ("sum.mask", "fedavg")):
         tiny.write_text(f'{text}\n[[fault]]\nkind = "crash"\nparty = "client/1"\nat = "{step}"\n')

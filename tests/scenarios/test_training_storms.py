@@ -50,7 +50,7 @@ def drawn(seed: int, names: Sequence[str]) -> Scenario:
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 65))])
-def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+def test_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
     result = run(drawn(seed, TRAINING), out=tmp_path / "run")
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
@@ -66,7 +66,7 @@ def test_it_ends_and_says_how(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 54))])
-def test_co_training_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+def test_co_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
     result = run(drawn(seed, COTRAINING), out=tmp_path / "run")
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
@@ -79,7 +79,7 @@ def test_co_training_ends_and_says_how(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 32))])
-def test_training_and_then_xclp_ends_and_says_how(tmp_path: Path, seed: int) -> None:
+def test_training_then_xclp_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
     result = run(drawn(seed, ("fedavg-then-xclp",)), out=tmp_path / "run")
     assert result.error is None
     assert result.equals_plaintext in (None, True)

@@ -28,7 +28,7 @@ def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
 @pytest.mark.parametrize("averaging", ["secure", "secagg+"])
 @pytest.mark.parametrize("weighting", ["equal", "points"])
 @pytest.mark.parametrize("bits", [2, 7, 16, 32])
-def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(
+def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     tiny: Path, averaging: str, weighting: str, bits: int
 ) -> None:
     keys = (f"training.averaging={averaging}", f"training.weighting={weighting}", f"training.value_bits={bits}")
@@ -39,7 +39,7 @@ def test_the_average_is_that_of_the_quantised_models_whoever_is_lost(
     assert 0 < first.clipped < 1 and first.largest > 0.1 and second.equals_plaintext
 
 
-def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -> None:
+def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -> None:
     masked = {}
     for bits in ("exact", "16", "8"):
         one = scenario(tiny, "training.averaging=secure", f"training.value_bits={bits}", "training.rounds=1")
@@ -55,7 +55,7 @@ def test_a_few_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -
 
 
 @pytest.mark.parametrize("bits", ["16", pytest.param("exact", marks=pytest.mark.long)])
-def test_a_prediction_holds_no_model(tiny: Path, bits: str) -> None:
+def test_a_prediction_with_value_bits_holds_no_model_in_memory(tiny: Path, bits: str) -> None:
     """Eight clients would each hold a model of 4 MB, and words of 8 MB."""
     ways = ("training.averaging=secure", f"training.value_bits={bits}", "model.name=linear_embedding")
     small, large = (
@@ -73,7 +73,7 @@ def test_a_prediction_holds_no_model(tiny: Path, bits: str) -> None:
 
 
 @pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])
-def test_a_prediction_has_all_rounds(tiny: Path, averaging: str) -> None:
+def test_a_prediction_with_value_bits_has_all_rounds(tiny: Path, averaging: str) -> None:
     """Clients refuse a repeated model, and a hollow model of a few bits must not look like a repetition."""
     ways = (f"training.averaging={averaging}", "training.value_bits=9", "training.clip=1.0", "training.rounds=4")
     one = scenario(tiny, *ways, "data.clients=8")
@@ -113,7 +113,7 @@ add_protocol(Quantised())
 """
 
 
-def test_a_sum_of_ones_own_has_few_bits_and_equals_its_oracle(tmp_path: Path) -> None:
+def test_a_plugins_sum_with_value_bits_equals_its_oracle_and_formula(tmp_path: Path) -> None:
     (tmp_path / "spread.py").write_text(PLUGIN)
     (tmp_path / "spread.toml").write_text(
         'plugins = ["spread.py"]\n[data]\nname = "digits"\nclients = 5\nlimit = 60\n[protocol]\n'
@@ -135,6 +135,6 @@ def test_a_sum_of_ones_own_has_few_bits_and_equals_its_oracle(tmp_path: Path) ->
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients", "training.value_bits=8"], "would round the noise"),
     ],
 )
-def test_what_does_not_go_together(tiny: Path, changes: list[str], problem: str) -> None:
+def test_incompatible_keys_of_value_bits_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         run(scenario(tiny, "training.averaging=secure", *changes), out=tiny.parent / "never")

@@ -86,7 +86,7 @@ def test_every_command_that_reads_a_run_names_the_file(command: list[str], folde
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_each_file_is_told_apart(name: str, folder: Path, finished_run: Path) -> None:
+def test_the_error_names_the_damaged_file_of_a_run(name: str, folder: Path, finished_run: Path) -> None:
     DAMAGED[name](folder)
     code, said = tell(["bytes", "{}"], folder, finished_run)
     assert code == 2 and f"{folder / name}: changed since the run ended" in said
@@ -103,7 +103,7 @@ def test_a_result_that_cannot_be_read_is_named_by_commands_that_need_the_record_
     assert code == 2 and f"{folder / 'result.json'}: not the result of a run" in said
 
 
-def test_what_was_made_beside_the_run_or_is_missing_changes_nothing(folder: Path) -> None:
+def test_missing_models_and_added_files_leave_a_run_whole(folder: Path) -> None:
     tacit.report(folder)
     (folder / "model.npz").unlink(missing_ok=True)
     (folder / "notes.txt").write_text("mine")
@@ -129,14 +129,14 @@ def broken_off(made: Path, to: Path) -> Path:
     return folder
 
 
-def test_a_run_that_was_broken_off_is_read(finished_run: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_is_read(finished_run: Path, tmp_path: Path) -> None:
     folder = broken_off(finished_run, tmp_path)
     assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
 @settings(max_examples=40)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_no_bit_of_its_journal_changes_a_number(
+def test_no_flipped_bit_of_the_journal_changes_a_number(
     finished_run: Path, place: float, bit: int, tmp_path_factory: object
 ) -> None:
     to = tmp_path_factory.mktemp("flipped")  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ def test_no_bit_of_its_journal_changes_a_number(
     assert found == tacit.bytes(finished_run).sums()["total"]
 
 
-def test_a_frame_that_was_cut_short_is_none(finished_run: Path, tmp_path: Path) -> None:
+def test_an_incomplete_frame_of_the_journal_is_ignored(finished_run: Path, tmp_path: Path) -> None:
     """A frame is cut short if the machine fails while it is written; it is ignored."""
     folder = broken_off(finished_run, tmp_path)
     with (folder / "run.sqlite-wal").open("ab") as journal:
@@ -161,7 +161,7 @@ def test_a_frame_that_was_cut_short_is_none(finished_run: Path, tmp_path: Path) 
     assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
-def test_its_scenario_is_the_one_that_began(finished_run: Path, tmp_path: Path) -> None:
+def test_a_scenario_changed_since_the_run_began_is_refused(finished_run: Path, tmp_path: Path) -> None:
     folder = broken_off(finished_run, tmp_path)
     DAMAGED["scenario.toml"](folder)
     with pytest.raises(FolderError, match=r"scenario\.toml: changed since the run began"):
@@ -169,7 +169,7 @@ def test_its_scenario_is_the_one_that_began(finished_run: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("writable", [True, False])
-def test_a_run_that_was_killed_while_its_record_was_closed_is_read(
+def test_a_run_killed_while_closing_its_record_is_read(
     finished_run: Path, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves a hot journal, from which SQLite restores the file before it is read."""

@@ -54,7 +54,7 @@ NAMES = st.text("abcdefghij/.", min_size=1, max_size=18)
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=5), st.integers(45, 220))
-def test_no_figure_is_ever_cut(rows: Sequence[tuple[str, ...]], width: int) -> None:
+def test_no_figure_in_a_table_is_cut_at_any_width(rows: Sequence[tuple[str, ...]], width: int) -> None:
     columns = ("step", "message", "messages", "payload", "total")
     made = table(columns, rows, columns[2:], optional=("payload", "messages"))
     assert_whole(made, width)
@@ -63,13 +63,13 @@ def test_no_figure_is_ever_cut(rows: Sequence[tuple[str, ...]], width: int) -> N
         assert any(all(cell in line for cell in row) for line in whole)
 
 
-def test_where_nothing_can_be_left_out_rows_are_stacked() -> None:
+def test_rows_are_stacked_if_no_column_can_be_left_out() -> None:
     made = table(("name", "bytes"), [("a-name-of-20-letters", "1,234,567,890,123"), ("b", "7")], ("bytes",))
     assert shown(made, 30) == ["name   a-name-of-20-letters", "bytes  1,234,567,890,123", "", "name   b", "bytes  7"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_tables_of_a_run(tiny: Path, width: int) -> None:
+def test_tables_of_a_run_are_whole_at_every_width(tiny: Path, width: int) -> None:
     result = run(load(tiny, ["expect={}", "protocol.name=fedavg"]), out=tiny.parent / "out")
     assert_whole(byte_table(byte_rows(result.folder), exact=True, formula={}), width)
     assert_whole(round_table(result.round_records), width)
@@ -117,13 +117,13 @@ def assert_fits(lines: Sequence[str], folder: Path, width: int) -> None:
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_on_a_terminal_each_total_is_whole_at_any_width(folder: Path, width: int, kind: str) -> None:
+def test_totals_on_a_terminal_are_whole_at_any_width(folder: Path, width: int, kind: str) -> None:
     lines = in_terminal(width, kind, "bytes", str(folder))
     assert_fits([re.sub(r"\x1b\[\d+m", "", line) for line in lines], folder, width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_in_a_pipe_tables_are_as_wide_as_columns_says(folder: Path, width: int) -> None:
+def test_tables_in_a_pipe_have_the_width_of_columns(folder: Path, width: int) -> None:
     command = [sys.executable, "-m", "tacit", "bytes", str(folder)]
     environment = {**os.environ, "COLUMNS": str(width)}
     printed = warm.run(command, env=environment, check=True).stdout

@@ -328,7 +328,7 @@ def other(number: int, parts: list[Any]) -> str:
         ((other, 2, [b"ab", 1.5]), 2),  # the function is wrong
     ],
 )
-def test_a_job_that_was_begun_ahead_changes_nothing(foreseen: Any, jobs: int) -> None:
+def test_a_job_begun_ahead_changes_neither_result_nor_trace(foreseen: Any, jobs: int) -> None:
     for engine in (Inline(), Counting()):
         world = World(Modelled(), engine)
         if foreseen is not None:
@@ -364,7 +364,7 @@ def test_engines_are_made_by_name() -> None:
 # The cost table
 
 
-def test_the_table_that_comes_with_it_loads() -> None:
+def test_the_cost_table_that_comes_with_tacit_loads() -> None:
     table = CostTable.load()
     assert table.machine
     assert all(seconds > 0 for seconds in table.seconds.values())

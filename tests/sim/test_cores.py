@@ -15,7 +15,7 @@ def test_results_are_in_the_order_of_the_items(count, monkeypatch):
     assert list(in_threads(str, [])) == []
 
 
-def test_an_error_is_raised_where_its_result_is_due(monkeypatch):
+def test_an_error_is_raised_in_place_of_its_result(monkeypatch):
     monkeypatch.setattr(cores, "cores", lambda: 2)
     results = in_threads(lambda n: 6 // n, [3, 2, 0, 1])
     assert [next(results), next(results)] == [2, 3]
@@ -38,7 +38,7 @@ def test_no_more_results_are_made_than_may_wait(monkeypatch):
     results.close()
 
 
-def test_a_mark_is_seen_through_a_bound_method():
+def test_the_mark_for_all_cores_is_found_on_a_bound_method():
     class Work:
         @on_all_cores
         def marked(self) -> None: ...

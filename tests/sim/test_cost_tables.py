@@ -8,7 +8,7 @@ import pytest
 from tacit.sim.compute import CostTable
 
 
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
+def test_a_users_own_cost_table_is_read(tmp_path: Path) -> None:
     file = tmp_path / "costs.toml"
     file.write_text('[machine]\ntext = "mine"\n[seconds]\n"ring.add" = 2e-9\n')
     table = CostTable.load(file)
@@ -18,7 +18,7 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         table.duration({"ring.multiply": 1})
 
 
-def test_a_processor_has_figures_of_its_own(tmp_path: Path) -> None:
+def test_a_processor_replaces_single_figures_of_the_table(tmp_path: Path) -> None:
     file = tmp_path / "costs.toml"
     both = '[machine]\ntext = "mine"\n[seconds]\nadd = 2.0\nsquare = 3.0\n[processors.fast]\nsquare = 0.5\n'
     file.write_text(both)
@@ -41,7 +41,7 @@ def test_paillier_is_faster_with_avx512_ifma_and_nothing_else_differs() -> None:
     "content",
     ["", "seconds = 3", "[machine]\ntext = 'x'\n[seconds]\na = 'fast'", "[seconds]\na = 1.0", "[seconds", "\xff"],
 )
-def test_what_is_no_cost_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
+def test_a_file_without_a_cost_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "costs.toml"
     file.write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=r"costs\.toml: not a cost table"):

@@ -105,17 +105,17 @@ def test_impossible_faults_are_refused(make: Any, arguments: dict[str, Any], mes
         make("client/0", time=0.0, **arguments)
 
 
-def test_a_delay_lasts() -> None:
+def test_a_delay_of_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match=r"by: 0\.0 is too short"):
         Delay(by=0.0)
 
 
-def test_at_a_step_is_before_it() -> None:
+def test_a_fault_at_a_step_strikes_before_the_step() -> None:
     assert Crash("a", at="x").start == Crash("a", before="x").start == "x"
     assert Crash("a", at="x").trigger == Crash("a", before="x").trigger
 
 
-def test_whom_a_pattern_means() -> None:
+def test_a_pattern_applies_to_the_names_that_match() -> None:
     fault = Leave("client/*", time=1.0)
     assert [name for name in ("server", "client/0", "client/11") if fault.applies_to(name)] == ["client/0", "client/11"]
 
@@ -124,7 +124,7 @@ def test_whom_a_pattern_means() -> None:
     ("trigger", "words"),
     [({"at": "x"}, "before x"), ({"after": "x"}, "after x"), ({"message": "M"}, "at M"), ({"time": 0.25}, "at 0.25 s")],
 )
-def test_a_trigger_in_words(trigger: dict[str, Any], words: str) -> None:
+def test_the_trigger_of_a_fault_is_described_in_words(trigger: dict[str, Any], words: str) -> None:
     assert Crash("a", **trigger).trigger == words
 
 
@@ -157,7 +157,7 @@ def test_a_party_is_up_exactly_in_its_intervals(times: list[int], for_ever: bool
         assert up_at(crashes, "b", moment)
 
 
-def test_intervals_that_touch_are_one() -> None:
+def test_adjacent_intervals_of_availability_are_merged() -> None:
     assert availability([("a", 0.0, 5.0), ("a", 5.0, 9.0)], ["a"]) == (Crash("a", time=9.0),)
 
 
@@ -177,7 +177,7 @@ def test_impossible_availability_is_refused(rows: list[tuple[str, float, float]]
         availability(rows, ["a", "b"])
 
 
-def test_a_pattern_in_an_availability_trace_stands_for_all_that_match() -> None:
+def test_a_pattern_in_an_availability_trace_applies_to_all_matching_parties() -> None:
     crashes = availability([("client/*5", 0.0, 5.0), ("client/*5", 8.0, 9.0), ("client/7", 1.0, 3.0)], NAMES)
     faults = Faults(crashes)
     of_pattern = (Crash("client/*5", time=5.0, back_after=3.0), Crash("client/*5", time=9.0))
@@ -195,7 +195,7 @@ def test_faults_at_a_time_come_in_their_order_whether_by_name_or_by_pattern() ->
 NAMES = [f"client/{number}" for number in range(20)]
 
 
-def test_an_availability_file(tmp_path: Path) -> None:
+def test_a_file_of_availability_is_read(tmp_path: Path) -> None:
     path = tmp_path / "up.csv"
     path.write_text("party,up,down\nclient/0,0,5\n\nclient/1,2min, 3min\nclient/0,7.5,\nclient/1,300,inf\n")
     assert availability_file(path) == availability_file(str(path))
@@ -226,6 +226,6 @@ def test_a_bad_availability_file_is_refused_by_file_line_and_column(tmp_path: Pa
         availability_file(path)
 
 
-def test_an_availability_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_availability_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.csv: No such file"):
         availability_file(tmp_path / "none.csv")

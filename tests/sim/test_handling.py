@@ -76,7 +76,7 @@ def test_a_message_is_handled_at_both_ends(transport: str) -> None:
     assert EACH.seconds(size) == 0.25 + size / 1000
 
 
-def test_over_tcp_only_messages_are_handled_not_what_sets_the_connection_up() -> None:
+def test_over_tcp_messages_are_handled_and_the_handshake_is_not() -> None:
     times = []
     for handling in (None, EACH):
         world = World("mesh", transport="tcp")
@@ -134,7 +134,7 @@ def test_on_a_host_parties_share_cores_with_each_other_and_with_jobs() -> None:
     assert ended == pytest.approx(10.0 + 2 * each)  # the job takes the same time longer
 
 
-def test_nothing_is_changed_without_handling_and_order_is_kept_with_it() -> None:
+def test_without_handling_messages_take_only_the_latency() -> None:
     assert not Handling() and EACH and EACH.at(2.0) == Handling(0.125, 2000.0)
     world = World("mesh")
     world.attach("a", None)
@@ -144,7 +144,7 @@ def test_nothing_is_changed_without_handling_and_order_is_kept_with_it() -> None
     assert world.received == [("b", 0.01)] and world.ends["a"].handler is None
 
 
-def test_what_is_lost_by_a_fault_or_with_its_sender_is_ended() -> None:
+def test_a_message_lost_by_a_fault_or_with_its_sender_is_accounted_for() -> None:
     lose = Lose(message="HandledParcel", occurrence=1)
     world = World("mesh", faults=Faults([lose], 1), transport="datagram")
     world.attach("a")
@@ -173,7 +173,7 @@ def test_a_receiver_that_falls_while_it_handles_does_not_receive() -> None:
     assert world.ended == [("drop", "the receiver is down")]
 
 
-def test_who_pauses_handles_nothing_and_who_is_slow_takes_longer() -> None:
+def test_a_paused_party_handles_no_message_and_a_slow_party_takes_longer() -> None:
     world = World("mesh")
     world.attach("a", None)
     world.attach("b")
@@ -194,7 +194,7 @@ def test_who_pauses_handles_nothing_and_who_is_slow_takes_longer() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5000), st.sampled_from(["a", "b", "c"])), min_size=1, max_size=8))
-def test_a_host_handles_all_that_is_sent_in_the_time_that_it_takes(messages: list[tuple[int, str]]) -> None:
+def test_a_host_handles_all_messages_in_the_sum_of_their_times(messages: list[tuple[int, str]]) -> None:
     host, world = Host(1), World("mesh")
     for name in ("a", "b", "c", "sink"):
         world.attach(name, host=host)
@@ -205,7 +205,7 @@ def test_a_host_handles_all_that_is_sent_in_the_time_that_it_takes(messages: lis
     assert len(world.received) == len(messages) and work - 1e-6 <= last <= work + 0.01 * len(messages) + 1e-6
 
 
-def test_a_restored_handler_goes_on() -> None:
+def test_a_restored_handler_finishes_its_message() -> None:
     env = SimLoop().env
     handler = Handler(env, EACH, Host(1))
     done: list[float] = []

@@ -15,7 +15,7 @@ LARGE = hollow.SMALL + 8
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
-def test_a_blank_takes_what_its_bytes_would(size: int) -> None:
+def test_a_blank_is_encoded_to_the_size_of_its_bytes(size: int) -> None:
     meter = Meter()
     for message, real in (
         (Join(blank(size), blank(32), size), Join(bytes(size), bytes(32), size)),
@@ -37,7 +37,7 @@ def test_blanks_differ_and_are_cut_and_joined_by_length() -> None:
     assert together([b"a", b"b"]) == b"ab" and bytes(one)[:8] == one.token
 
 
-def test_a_message_with_blanks_is_held_until_nobody_has_it() -> None:
+def test_memory_of_a_message_with_blanks_is_counted_until_its_last_use() -> None:
     meter = Meter()
     body = body_of(Join(blank(1000), b"", 3), meter)
     assert isinstance(body, Body) and meter.now == len(body) > 1000
@@ -50,7 +50,7 @@ def test_a_message_with_blanks_is_held_until_nobody_has_it() -> None:
     assert type(body_of(Join(b"abc", b"", 3), meter)) is bytes
 
 
-def test_operations_on_hollow_arrays_fill_nothing() -> None:
+def test_operations_on_hollow_arrays_allocate_no_elements() -> None:
     array = filled(LARGE, np.uint64, 7)
     assert isinstance(array, HollowArray) and array.strides == (0,)
     for found, value in (
@@ -66,7 +66,7 @@ def test_operations_on_hollow_arrays_fill_nothing() -> None:
     assert not total.any()
 
 
-def test_small_arrays_are_really_filled() -> None:
+def test_small_hollow_arrays_hold_their_elements() -> None:
     small = filled((2, 3), np.int64, 4)
     assert type(small) is np.ndarray and small.tolist() == [[4, 4, 4]] * 2
     assert array_in(blank(16), "<u8").tolist() == [0, 0]
@@ -85,7 +85,7 @@ class _Worker:
         return "real", number
 
 
-def test_a_stand_in_is_found_for_methods_and_partial_functions() -> None:
+def test_methods_and_partial_functions_have_their_stand_ins() -> None:
     find = stand_ins("hollow")
     for job in (_Worker().method, _Worker.made, partial(_Worker.made, 5)):
         arguments = () if isinstance(job, partial) else (5,)

@@ -32,20 +32,20 @@ def ends(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
         loop.finish()
 
 
-def test_as_many_jobs_as_cores_take_as_long_as_alone() -> None:
+def test_jobs_up_to_the_number_of_cores_take_as_long_as_alone() -> None:
     assert ends(Host(2), [(0, 3), (0, 5)]) == ends(None, [(0, 3), (0, 5)]) == [3, 5]
 
 
-def test_more_jobs_take_turns() -> None:
+def test_more_jobs_than_cores_share_the_cores() -> None:
     assert ends(Host(1), [(0, 3), (0, 3)]) == [6, 6]
     assert ends(Host(2), [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
 
 
-def test_a_job_slows_those_down_that_have_begun_and_they_go_on_faster_after_it() -> None:
+def test_a_new_job_slows_running_jobs_down_until_its_end() -> None:
     assert ends(Host(1), [(0, 4), (2, 1)]) == pytest.approx([5, 4])
 
 
-def test_who_stands_still_takes_no_turn() -> None:
+def test_a_paused_machine_uses_no_core_of_its_host() -> None:
     loop, host = SimLoop(), Host(1)
     still, other = Machine(loop.env, host=host), Machine(loop.env, host=host)
 
@@ -70,7 +70,7 @@ def test_who_stands_still_takes_no_turn() -> None:
         loop.finish()
 
 
-def test_what_is_broken_off_gives_its_turn_back() -> None:
+def test_a_cancelled_job_frees_its_core_of_the_host() -> None:
     loop, host = SimLoop(), Host(1)
 
     async def main() -> float:
@@ -91,7 +91,7 @@ def test_what_is_broken_off_gives_its_turn_back() -> None:
     st.lists(st.tuples(st.floats(0, 10), st.floats(0.01, 10)), min_size=1, max_size=8),
     st.integers(1, 3),
 )
-def test_a_host_does_what_its_cores_can_do(jobs: Begun, cores: int) -> None:
+def test_a_host_does_all_work_at_the_rate_of_its_cores(jobs: Begun, cores: int) -> None:
     found = ends(Host(cores), jobs)
     alone = ends(None, jobs)
     assert all(end >= own - 1e-9 for end, own in zip(found, alone, strict=True))
@@ -103,6 +103,6 @@ def test_a_host_does_what_its_cores_can_do(jobs: Begun, cores: int) -> None:
 
 
 @pytest.mark.parametrize("cores", [0, -1])
-def test_a_host_has_a_core(cores: int) -> None:
+def test_a_host_without_a_core_is_refused(cores: int) -> None:
     with pytest.raises(ValueError, match=f"cores.={cores}. must be >= 1"):
         Host(cores)

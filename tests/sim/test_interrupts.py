@@ -11,7 +11,7 @@ from tacit.sim.compute import interrupts_held_back
 from tacit.sim.pool import Pool
 
 
-def test_an_interrupt_that_another_thread_gets_waits_as_well() -> None:
+def test_an_interrupt_received_by_another_thread_is_deferred() -> None:
     over, reached = threading.Event(), False
     thread = threading.Thread(target=over.wait)
     thread.start()  # it takes signals that the main thread has blocked

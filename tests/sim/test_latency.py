@@ -15,7 +15,7 @@ def delays(text: str, count: int = 20_000, seed: int = 7) -> NDArray[np.float64]
     return np.array(list(itertools.islice(parse_latency(text).stream(lambda: generator(seed, "test")), count)))
 
 
-def test_a_constant() -> None:
+def test_a_constant_latency_gives_equal_delays() -> None:
     assert set(delays("40ms", 1000)) == {0.04}
     assert set(delays("0s", 10)) == {0.0}
 
@@ -44,14 +44,14 @@ def test_lognormal_without_spread_is_the_median() -> None:
     np.testing.assert_allclose(delays("lognormal:40ms,0", 100), 0.04)
 
 
-def test_uniform_fills_its_interval() -> None:
+def test_uniform_delays_cover_their_interval() -> None:
     drawn = delays("uniform:10ms,50ms")
     assert 0.01 <= drawn.min() < 0.0101
     assert 0.0499 < drawn.max() <= 0.05
     assert drawn.mean() == pytest.approx(0.03, rel=0.01)
 
 
-def test_a_csv_file_is_drawn_from(tmp_path: Path) -> None:
+def test_delays_are_drawn_from_a_csv_file(tmp_path: Path) -> None:
     file = tmp_path / "delays.csv"
     file.write_text("10ms,first\n20ms\n\n20ms\n0.05\n")
     drawn = delays(f"csv:{file}")
@@ -61,7 +61,7 @@ def test_a_csv_file_is_drawn_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["lognormal:40ms,0.3", "normal:40ms,5ms", "uniform:1ms,2ms"])
-def test_the_same_stream_gives_the_same_delays_and_another_others(text: str) -> None:
+def test_equal_streams_give_equal_delays_and_different_streams_different_ones(text: str) -> None:
     np.testing.assert_array_equal(delays(text, 600), delays(text, 600))
     assert not np.intersect1d(delays(text, 600), delays(text, 600, seed=8)).size
 
@@ -83,7 +83,7 @@ def test_the_same_stream_gives_the_same_delays_and_another_others(text: str) -> 
         ("csv:/nowhere/delays.csv", " names no delays: /nowhere/delays.csv: No such file or directory"),
     ],
 )
-def test_what_is_no_latency_is_refused_in_one_line(text: str, why: str) -> None:
+def test_an_invalid_latency_is_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_latency(text)
     assert repr(text) in str(caught.value)
@@ -106,7 +106,7 @@ def test_uniforms_lie_in_the_unit_interval() -> None:
 
 
 @pytest.mark.parametrize("text", ["40ms", "normal:40ms,5ms", "lognormal:40ms,0.3", "uniform:10ms,50ms"])
-def test_delays_are_the_same_in_one_batch(text: str) -> None:
+def test_delays_drawn_in_one_batch_equal_delays_drawn_singly(text: str) -> None:
     latency = parse_latency(text)
     found = list(itertools.islice(latency.stream(lambda: generator(3, "test")), 600))
     assert found == latency.draw(generator(3, "test"), 600).tolist()

@@ -24,7 +24,7 @@ _MOMENTS = st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), _MOMENTS, _MOMENTS), max_size=30))
-def test_calls_of_lines_come_where_they_would_come_in_the_heap(calls: list[tuple[int, float, float]]) -> None:
+def test_calls_of_lines_fire_in_the_order_of_the_heap(calls: list[tuple[int, float, float]]) -> None:
     """Each call is added at one time, to one of two lines or to none, for another time, which may be past or out of
     order."""
 
@@ -49,7 +49,7 @@ def test_calls_of_lines_come_where_they_would_come_in_the_heap(calls: list[tuple
     assert played(lines=True) == played(lines=False)
 
 
-def test_what_is_to_come_includes_all_of_a_line() -> None:
+def test_the_pending_calls_include_all_of_a_line() -> None:
     async def main(loop: SimLoop) -> list[tuple[float, Any]]:
         line, calls = Line(loop.env), [partial(int, number) for number in range(4)]
         line.at(1.0, calls[0])

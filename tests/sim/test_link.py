@@ -87,7 +87,7 @@ def test_all_links_to_a_receiver_share_its_downlink(world: World) -> None:
     assert world.run() == [("nearer", 1.5), ("near", 2.5), ("far", 4.0)]
 
 
-def test_up_and_down_do_not_slow_each_other(world: World) -> None:
+def test_uplink_and_downlink_do_not_slow_each_other(world: World) -> None:
     up, down = world.pipe(1000), world.pipe(1000)
     world.send(world.link(up=up), "out", 5000)
     world.send(world.link(down=down), "in", 5000)
@@ -98,7 +98,7 @@ def test_up_and_down_do_not_slow_each_other(world: World) -> None:
     st.lists(st.tuples(st.floats(0, 5), st.integers(1, 10_000)), min_size=1, max_size=20),
     st.sampled_from([100.0, 1000.0, 12_345.6]),
 )
-def test_a_pipe_is_a_queue_with_one_server(packets: list[tuple[float, int]], rate: float) -> None:
+def test_a_pipe_serves_one_packet_at_a_time_in_order(packets: list[tuple[float, int]], rate: float) -> None:
     world = World()
     link = world.link("10ms", up=world.pipe(rate))
     for number, (when, size) in enumerate(packets):
@@ -132,7 +132,7 @@ def test_jitter_spreads_evenly_over_its_range(world: World) -> None:
     assert delays.mean() == pytest.approx(0.02, rel=0.02)
 
 
-def test_emptying_a_pipe_cuts_what_is_in_it_and_frees_it_at_once(world: World) -> None:
+def test_emptying_a_pipe_loses_its_packets_and_frees_the_pipe_at_once(world: World) -> None:
     up = world.pipe(1000)
     link = world.link("1s", up=up)
     for name in ("through", "half through", "waiting"):
@@ -144,7 +144,7 @@ def test_emptying_a_pipe_cuts_what_is_in_it_and_frees_it_at_once(world: World) -
     assert world.lost == [("half through", 15.0, gone), ("waiting", 15.0, gone)]
 
 
-def test_emptying_an_empty_pipe_does_nothing(world: World) -> None:
+def test_emptying_an_empty_pipe_loses_no_packet(world: World) -> None:
     up = world.pipe(1000)
     link = world.link(up=up)
     up.empty()

@@ -72,7 +72,7 @@ def test_timers_for_one_moment_set_at_different_times_keep_their_order(set_at: l
     assert fired == [(number, due) for number in range(len(set_at))]
 
 
-def test_a_timer_for_the_past_fires_now_and_after_what_is_due_already() -> None:
+def test_a_timer_for_the_past_fires_now_and_after_timers_already_due() -> None:
     order: list[str] = []
 
     async def main(loop: SimLoop) -> None:
@@ -178,7 +178,7 @@ def test_a_hold_that_is_cancelled_does_not_move_the_clock() -> None:
     loop.finish()
 
 
-def test_what_goes_on_at_one_moment_without_an_end_is_a_livelock_that_says_where(
+def test_endless_turns_at_one_moment_are_a_livelock_that_names_the_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sim_loop, "_MOST_TURNS", 5000)
@@ -221,7 +221,7 @@ def test_timers_without_end_at_one_moment_are_a_livelock(monkeypatch: pytest.Mon
     loop.finish()
 
 
-def test_nothing_left_to_happen_is_a_deadlock_that_lists_who_waits_for_what() -> None:
+def test_a_loop_without_events_is_a_deadlock_that_lists_the_waits_of_parties() -> None:
     loop = SimLoop()
     loop.waits["server"] = lambda: "Report from client/1"
     loop.waits["client/0"] = lambda: ""
@@ -249,7 +249,7 @@ def test_a_wait_for_ever_is_a_deadlock() -> None:
         run(main)
 
 
-def test_cancelled_timers_do_not_pile_up() -> None:
+def test_cancelled_timers_are_removed_from_the_heap() -> None:
     fired: list[float] = []
 
     async def main(loop: SimLoop) -> None:
@@ -284,7 +284,7 @@ def test_timers_fire_in_order_of_time_after_thousands_were_cleared_out() -> None
 # Cancellation
 
 
-def test_a_cancellation_in_the_turn_of_the_answer_is_not_swallowed() -> None:
+def test_a_cancellation_in_the_turn_of_the_result_is_delivered() -> None:
     """asyncio.wait_for would return the answer here (python/cpython#86296)."""
 
     async def main(loop: SimLoop) -> str:
@@ -374,7 +374,7 @@ def test_sockets_processes_and_signals_are_refused(attempt: Callable[[SimLoop], 
 # Results
 
 
-def test_a_result_and_an_error_come_back() -> None:
+def test_the_loop_returns_the_result_or_raises_the_error_of_its_main_task() -> None:
     async def work(loop: SimLoop) -> int:
         await asyncio.sleep(1)
         return 42

@@ -22,7 +22,7 @@ async def press_later(seconds: float) -> None:
 
 @pytest.mark.usefixtures("clean_end")
 @pytest.mark.parametrize("where", ["main", "task", "group", "timer", "simpy", "before a task began"])
-def test_ctrl_c_leaves_at_once_and_finish_is_clean(where: str) -> None:
+def test_ctrl_c_ends_the_loop_at_once_and_finish_logs_no_error(where: str) -> None:
     after: list[str] = []
 
     async def wait() -> None:
@@ -103,7 +103,7 @@ def test_finish_lets_tasks_unwind_without_moving_the_clock() -> None:
 
 
 @pytest.mark.usefixtures("clean_end")
-def test_finish_cancels_again_what_waits_while_it_unwinds() -> None:
+def test_finish_cancels_tasks_again_that_wait_while_they_unwind() -> None:
     events: list[str] = []
     tasks: list[asyncio.Task[None]] = []
 

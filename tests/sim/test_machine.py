@@ -80,7 +80,9 @@ JOBS = st.tuples(st.integers(0, 1), st.integers(0, 2), st.none() | st.integers(0
 
 
 @given(st.integers(1, 3), st.lists(JOBS, max_size=12))
-def test_turns_come_as_those_of_a_simpy_resource(capacity: int, jobs: list[tuple[int, int, int | None]]) -> None:
+def test_cores_are_given_in_the_order_of_a_simpy_resource(
+    capacity: int, jobs: list[tuple[int, int, int | None]]
+) -> None:
     assert played(of_ours, capacity, jobs) == played(of_simpy, capacity, jobs)
 
 

@@ -80,7 +80,7 @@ def test_in_a_mesh_every_two_parties_have_a_link() -> None:
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
-def test_taps_are_shown_what_is_sent_and_what_receivers_get(topology: str) -> None:
+def test_taps_get_each_sent_and_each_received_packet(topology: str) -> None:
     world = World(topology)
     world.attach("server", "client/0", "client/1", "client/2")
     world.endpoints["client/2"].fall()
@@ -110,7 +110,7 @@ def test_in_a_star_the_hub_relays_and_both_hops_count() -> None:
     assert world.ledger.bytes == 2 * packet.size
 
 
-def test_to_and_from_the_hub_there_is_one_hop() -> None:
+def test_messages_to_and_from_the_hub_take_one_hop() -> None:
     world = World("star")
     world.attach("server", "client/0")
     world.send("client/0", "server")
@@ -140,7 +140,7 @@ def test_the_hubs_uplink_is_shared_by_all_that_it_relays() -> None:
     assert [when for _, when, _ in world.received] == pytest.approx([size * (i + 1) / 1000 for i in range(4)])
 
 
-def test_a_relay_that_is_down_drops() -> None:
+def test_a_relay_that_is_down_drops_messages() -> None:
     world = World("star")
     world.attach("server", "client/0", "client/1")
     world.send("client/0", "client/1")
@@ -151,7 +151,7 @@ def test_a_relay_that_is_down_drops() -> None:
     assert world.network.in_flight == 0
 
 
-def test_a_receiver_that_is_down_drops() -> None:
+def test_a_receiver_that_is_down_drops_messages() -> None:
     world = World("mesh")
     world.attach("a", "b")
     world.send("a", "b")
@@ -161,7 +161,7 @@ def test_a_receiver_that_is_down_drops() -> None:
     assert not world.received
 
 
-def test_who_resumes_receives_what_arrived_before_it_sends() -> None:
+def test_a_resumed_party_receives_waiting_messages_before_sending() -> None:
     world = World("mesh")
     world.attach("server", "client/0")
     world.endpoints["client/0"].pause()
@@ -178,7 +178,7 @@ def test_who_resumes_receives_what_arrived_before_it_sends() -> None:
     assert world.received[0] == ("client/0", 1.0, received.data)
 
 
-def test_what_has_left_a_sender_arrives_although_it_went_down() -> None:
+def test_a_sent_message_arrives_although_its_sender_crashed() -> None:
     world = World("mesh")
     world.attach("a", "b")
     world.send("a", "b")
@@ -187,7 +187,7 @@ def test_what_has_left_a_sender_arrives_although_it_went_down() -> None:
     assert [name for name, *_ in world.received] == ["b"]
 
 
-def test_what_has_not_left_a_sender_that_goes_down_is_lost() -> None:
+def test_messages_queued_at_a_crashing_sender_are_lost() -> None:
     world = World("mesh")
     world.attach("a", "b", up=1000.0)
     for _ in range(3):

@@ -8,7 +8,7 @@ from tacit import sim
 from tacit.sim import own_code
 
 
-def test_the_digest_is_of_the_names_and_contents_of_the_modules(tmp_path: Path) -> None:
+def test_the_digest_depends_on_names_and_contents_of_the_modules(tmp_path: Path) -> None:
     def digest() -> str:
         found = runpy.run_path(str(tmp_path / "sim" / "own_code.py"))["digest"]()
         assert isinstance(found, str)

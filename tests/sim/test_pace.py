@@ -32,7 +32,7 @@ def finish(seconds: float, changes: list[tuple[float, float]], factor: float = 1
 @example(0.0, [(0.0, 1.0), (0.0, math.inf)], math.inf)
 @example(0.0, [(0.0, 1.0), (0.0, math.inf), (1.0, 1.0)], math.inf)
 @example(2.0, [(2.0, math.inf)], 1.0)
-def test_what_is_done_is_the_sum_over_all_speeds(
+def test_a_job_ends_when_work_summed_over_all_speeds_is_done(
     seconds: float, changes: list[tuple[float, float]], factor: float
 ) -> None:
     changes = sorted(changes, key=lambda change: change[0])
@@ -54,13 +54,13 @@ def test_what_is_done_is_the_sum_over_all_speeds(
         assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_is_not_disturbed_ends_at_the_exact_time() -> None:
+def test_a_job_at_constant_speed_ends_at_the_exact_time() -> None:
     assert finish(0.1, []) == 0.1
     assert finish(0.3, [(0.1, 2.0)]) == pytest.approx(0.5)
     assert finish(0.0, [(0.0, math.inf)]) is not None
 
 
-def test_what_is_broken_off_never_ends() -> None:
+def test_a_cancelled_job_never_ends() -> None:
     loop, ends = SimLoop(), list[float]()
     span = Span(loop.env, lambda: ends.append(loop.time()))
     span.cancel()

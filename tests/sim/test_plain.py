@@ -61,14 +61,14 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_values_come_back_as_they_were(value: Any) -> None:
+def test_values_are_read_back_unchanged(value: Any) -> None:
     found = there_and_back(value, Owner(), Owner())
     assert found == value
     assert type(found) is type(value)
 
 
 @pytest.mark.parametrize("kind", ["f4", "i8", "?", "u1"])
-def test_arrays_come_back_with_type_and_shape(kind: str) -> None:
+def test_arrays_are_read_back_with_type_and_shape(kind: str) -> None:
     array = np.arange(12).reshape(3, 4).astype(kind)[:, ::2]
     found = there_and_back(array, Owner(), Owner())
     assert found.dtype == array.dtype
@@ -76,14 +76,14 @@ def test_arrays_come_back_with_type_and_shape(kind: str) -> None:
     found[0, 0] = 1  # a writable copy
 
 
-def test_calls_are_those_of_the_owner_that_is_there_then() -> None:
+def test_a_stored_call_is_bound_to_the_owner_present_at_reading() -> None:
     before, after = Owner(), Owner()
     call = there_and_back(partial(partial(before.call, 1), Row("a", (2, 3))), before, after)
     call("late")
     assert (before.calls, after.calls) == ([], [(1, Row("a", (2, 3)), "late")])
 
 
-def test_what_was_one_object_is_one_again() -> None:
+def test_shared_and_circular_references_are_restored() -> None:
     one, other = Node("one"), Node("other")
     one.next, other.next = other, one
     first, second, again = there_and_back([one, other, one], Owner(), Owner())
@@ -93,7 +93,7 @@ def test_what_was_one_object_is_one_again() -> None:
 
 
 @pytest.mark.parametrize("value", [lambda: None, print, object(), Owner().call, partial(print, 1), {1, 2}, Owner()])
-def test_what_cannot_be_told_says_so(value: Any) -> None:
+def test_a_value_that_cannot_be_stored_is_refused(value: Any) -> None:
     with pytest.raises(NotPlain):
         Writer({"owner": Owner()}, KINDS).write([value])
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_says_so(value: Any) -> None:
         ["eval", "1"],
     ],
 )
-def test_data_that_cannot_be_calls_nothing(data: Any) -> None:
+def test_invalid_data_is_refused_without_a_call(data: Any) -> None:
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
         Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(data)
 
@@ -141,7 +141,7 @@ def test_collections_of_many_items_come_back_from_memory_and_from_a_file(
             assert reader.read(stored["in it"]["entries"]) == reader.read(stored["by name"]) == dict(items)
 
 
-def test_a_list_that_is_packed_is_the_list() -> None:
+def test_a_packed_iterator_is_read_as_its_list() -> None:
     assert msgspec.msgpack.decode(packed(iter([1, "two", [3]]))) == [1, "two", [3]]
 
 
@@ -172,6 +172,6 @@ def test_a_pending_call_of_a_stored_object_comes_back_with_the_object() -> None:
 
 
 @pytest.mark.parametrize("method", ["__init__", "name", "missing"])
-def test_nothing_but_a_method_of_a_stored_object_is_called(method: str) -> None:
+def test_only_methods_of_stored_objects_are_called(method: str) -> None:
     with pytest.raises((ValueError, AttributeError)):
         Reader({}, KINDS, [["Node", "a", None]], {}).read(["method of", 0, method])

@@ -65,7 +65,7 @@ def returned(*values: Any) -> tuple[Any, ...]:
     return values
 
 
-def test_large_things_go_there_and_back(pool: Pool) -> None:
+def test_large_arguments_and_results_are_transferred_unchanged(pool: Pool) -> None:
     dice = np.random.default_rng(1)
     image, vector = dice.integers(0, 256, (9, LARGE), dtype=np.uint8), dice.bytes(3 * LARGE)
     arguments = (image, [vector, {"model": vector}], np.asfortranarray(dice.random((70, 90))), "text", vector[:5])
@@ -79,14 +79,14 @@ def test_large_things_go_there_and_back(pool: Pool) -> None:
     assert np.array_equal(twice, image * 2) and not np.array_equal(twice, image)
 
 
-def test_what_many_jobs_have_in_common_is_written_once(pool: Pool) -> None:
+def test_equal_arguments_of_many_jobs_are_stored_once(pool: Pool) -> None:
     models = [bytes(bytearray(np.arange(LARGE))) for _ in range(12)]  # equal, but distinct objects
     jobs = [pool.submit(len, (model,)) for model in models]
     assert [job.result() for job in jobs] == [len(models[0])] * 12
     assert pool._shelf.size == len(models[0])
 
 
-def test_functions_without_a_name_run_too(pool: Pool) -> None:
+def test_functions_without_a_name_are_run(pool: Pool) -> None:
     assert pool.submit(lambda value: value + 1, (4,)).result() == 5
 
 
@@ -119,7 +119,7 @@ def odd() -> None:
     raise Odd(1, 2)
 
 
-def test_errors_are_those_of_the_job(pool: Pool) -> None:
+def test_the_error_of_a_job_is_raised_with_its_traceback(pool: Pool) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         pool.submit(divmod, (1, 0)).result()
     assert "function(*arguments)" in str(raised.value.__cause__)  # the place of the error
@@ -146,7 +146,7 @@ def test_a_job_that_is_cancelled_while_it_waits_is_not_run(pool: Pool, tmp_path:
 # The end of a pool
 
 
-def test_nothing_is_left_of_a_pool_that_is_closed_amid_its_jobs() -> None:
+def test_a_pool_closed_amid_jobs_leaves_no_workers_or_memory() -> None:
     before, names = shared(), named()
     pool = Pool(2)
     jobs = [pool.submit(signal.pause, ()) for _ in range(20)]
@@ -161,7 +161,7 @@ def test_nothing_is_left_of_a_pool_that_is_closed_amid_its_jobs() -> None:
     pool.close()
 
 
-def test_nothing_is_left_of_a_pool_whose_worker_dies() -> None:
+def test_a_pool_whose_worker_dies_leaves_no_workers_or_memory() -> None:
     before, names = shared(), named()
     pool = Pool(2)
     try:
@@ -230,7 +230,7 @@ def test_short_jobs_are_done_by_this_process_while_workers_start(monkeypatch: py
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 3000), st.booleans()), max_size=40))
-def test_places_keep_what_was_put_there(steps: list[tuple[int, bool]]) -> None:
+def test_places_of_shared_memory_keep_their_contents(steps: list[tuple[int, bool]]) -> None:
     memory, kept = SharedMemory(), []
     try:
         for number, (size, frees) in enumerate(steps):
@@ -244,7 +244,7 @@ def test_places_keep_what_was_put_there(steps: list[tuple[int, bool]]) -> None:
         memory.close()
 
 
-def test_memory_that_is_no_longer_needed_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_shared_memory_is_returned_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = SharedMemory()
     try:
         places = [memory.put(bytes(8 << 20)) for _ in range(4)]
@@ -255,7 +255,7 @@ def test_memory_that_is_no_longer_needed_is_given_back(monkeypatch: pytest.Monke
         memory.close()
 
 
-def test_a_shelf_keeps_what_was_used_last() -> None:
+def test_a_shelf_keeps_the_last_used_contents() -> None:
     memory = SharedMemory()
     try:
         shelf = Shelf(memory, most=3 * LARGE)
@@ -273,7 +273,7 @@ def test_a_shelf_keeps_what_was_used_last() -> None:
 
 @settings(max_examples=20)
 @given(st.recursive(st.binary(max_size=9) | st.integers() | st.text(max_size=5), st.lists, max_leaves=9))
-def test_what_is_packed_unpacks(value: Any) -> None:
+def test_packed_values_unpack_to_equal_values(value: Any) -> None:
     memory = SharedMemory()
     try:
         large = [value, bytes(LARGE), (np.arange(LARGE), bytes(LARGE))]

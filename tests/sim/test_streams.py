@@ -59,13 +59,13 @@ def test_streams_are_the_same_in_another_process_whatever_its_hash_seed() -> Non
 
 
 @given(st.lists(st.integers(0, 5000), max_size=8))
-def test_how_bytes_are_drawn_does_not_change_them(sizes: list[int]) -> None:
+def test_bytes_do_not_depend_on_the_sizes_of_the_draws(sizes: list[int]) -> None:
     entropy = Entropy.seeded(1, "split")
     drawn = b"".join(entropy.bytes(size) for size in sizes)
     assert drawn == Entropy.seeded(1, "split").bytes(sum(sizes))
 
 
-def test_a_child_depends_on_its_names_alone() -> None:
+def test_a_child_stream_depends_only_on_seed_and_names() -> None:
     used, fresh = Entropy.seeded(1, "party"), Entropy.seeded(1, "party")
     used.bytes(1000)
     assert used.child("a", 1).bytes(32) == fresh.child("a", 1).bytes(32)
@@ -74,14 +74,14 @@ def test_a_child_depends_on_its_names_alone() -> None:
     assert Entropy.seeded(2, "party").child("a").bytes(32) != fresh.child("a").bytes(32)
 
 
-def test_a_pickled_source_goes_on_where_it_was() -> None:
+def test_a_pickled_source_continues_its_stream() -> None:
     entropy = Entropy.seeded(1, "party")
     entropy.bytes(5)
     copy = pickle.loads(pickle.dumps(entropy))
     assert copy.bytes(5000) == entropy.bytes(5000)
 
 
-def test_keys_are_not_shown() -> None:
+def test_the_representation_of_a_source_has_no_key() -> None:
     entropy = Entropy.seeded(1, "party")
     entropy.bytes(3)
     assert repr(entropy) == "Entropy()"
@@ -93,12 +93,12 @@ def test_the_systems_entropy_never_repeats() -> None:
 
 
 @given(st.integers(1, 2**70))
-def test_below_stays_below(bound: int) -> None:
+def test_integers_below_a_bound_are_in_range(bound: int) -> None:
     entropy = Entropy.seeded(bound, "below")
     assert all(0 <= entropy.below(bound) < bound for _ in range(20))
 
 
-def test_below_is_uniform() -> None:
+def test_integers_below_a_bound_are_uniform() -> None:
     entropy = Entropy.seeded(1, "uniform")
     counts = np.bincount([entropy.below(5) for _ in range(20_000)], minlength=5)
     assert (np.abs(counts - 4000) < 4 * np.sqrt(4000 * 0.8)).all()
@@ -132,7 +132,7 @@ SEEDS_OTHERS = ("seeding.py",)
 """Files that seed the global generators, from which foreign code draws."""
 
 
-def test_nothing_draws_from_a_global_generator() -> None:
+def test_no_module_draws_from_a_global_generator() -> None:
     """No use of the module `random`, of np.random.draw(), or of default_rng() without a seed."""
     files = [file for room in ROOMS for file in sorted(room.rglob("*.py")) if file.name not in SEEDS_OTHERS]
     for path, node in ((file, node) for file in files for node in ast.walk(ast.parse(file.read_text()))):
@@ -147,7 +147,7 @@ def test_nothing_draws_from_a_global_generator() -> None:
                 assert name != "default_rng" or node.args, f"{path}:{node.lineno}"
 
 
-def test_a_child_is_what_a_generator_spawns() -> None:
+def test_a_child_equals_the_generator_that_numpy_spawns() -> None:
     spawned = generator(7, "link", "a").spawn(4)
     for number in (3, 0, 2):
         own = child(7, "link", "a", number=number)

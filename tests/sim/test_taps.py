@@ -18,7 +18,7 @@ def compute(world: World, function: Any, *arguments: Any) -> Any:
         world.loop.finish()
 
 
-def test_jobs_are_shown_as_they_begin_and_as_they_end() -> None:
+def test_taps_get_each_job_at_its_begin_and_at_its_end() -> None:
     seen: list[tuple[Any, ...]] = []
     world = World(cost=Free(), taps=Taps(begun=[lambda *job: seen.append(("begun", *job))]))
     world.taps.computed.append(lambda *job: seen.append(("computed", *job)))
@@ -26,7 +26,7 @@ def test_jobs_are_shown_as_they_begin_and_as_they_end() -> None:
     assert seen == [("begun", "a", "step", {}, operator.add, (2, 3)), ("computed", "a", "step", (2, 3), 5)]
 
 
-def test_a_job_that_fails_is_shown_as_it_begins_alone() -> None:
+def test_taps_get_a_failing_job_only_at_its_begin() -> None:
     seen: list[tuple[Any, ...]] = []
     world = World(cost=Free())
     world.taps.begun.append(lambda *job: seen.append(job))

@@ -76,7 +76,7 @@ def arrival(size: int, latency: str = "40ms", rate: float = MBIT20, before: Case
 
 @given(one=sizes, more=st.integers(1, 500_000), latency=latencies, rate=rates)
 @settings(max_examples=60, deadline=None)
-def test_a_larger_message_never_takes_less(one: int, more: int, latency: str, rate: float) -> None:
+def test_a_larger_message_never_takes_less_time(one: int, more: int, latency: str, rate: float) -> None:
     assert arrival(one, latency, rate) <= arrival(one + more, latency, rate)
 
 
@@ -126,7 +126,7 @@ def test_messages_take_as_long_as_measured(latency: str, rate: float, size: int,
     times=st.lists(st.floats(0, 3), min_size=9, max_size=9),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_all_is_received_once_and_in_order_and_the_same_again(
+def test_every_message_is_received_once_in_order_and_repeatably(
     letters: list[tuple[str, int]], loss: float, seed: int, times: list[float]
 ) -> None:
     found = []
@@ -171,7 +171,7 @@ def test_a_segment_is_received_while_it_is_still_being_sent(up: float, down: flo
     assert seconds == pytest.approx(MS40 + (1000 + HEADERS) / min(up, down), abs=1e-9)
 
 
-def test_what_a_partition_stops_arrives_after_it_healed() -> None:
+def test_messages_stopped_by_a_partition_arrive_after_the_partition() -> None:
     wire = Wire(faulty=True, a=MBIT20)
     barrier = Barrier("a", "b")
     wire.send("a", "b", 1)
@@ -199,7 +199,7 @@ def test_a_message_behind_a_partition_that_stays_is_given_up() -> None:
     wire.loop.finish()
 
 
-def test_one_connection_serves_both_ways() -> None:
+def test_one_connection_carries_both_directions() -> None:
     wire = Wire(a=MBIT20)
     wire.send("a", "b", 100)
     wire.at(1.0, "b", "a", 100)

@@ -44,7 +44,7 @@ def changed(name: str) -> Event:
     return msgspec.structs.replace(EVENT, **{name: value + (b"x" if isinstance(value, bytes) else type(value)(1))})
 
 
-def test_every_field_is_of_the_shape_or_of_the_content_or_beside_both() -> None:
+def test_every_field_of_an_event_belongs_to_shape_content_or_neither() -> None:
     assert Event.__struct_fields__ == SHAPE + CONTENT + BESIDE
 
 
@@ -62,20 +62,20 @@ def test_the_content_changes_the_trace_hash_alone(name: str) -> None:
     assert shape == other_shape
 
 
-def test_what_is_for_those_who_look_on_changes_no_hash() -> None:
+def test_fields_for_observers_change_no_hash() -> None:
     beside = msgspec.structs.replace(
         EVENT, message=3, copy=4, hop=2, sender="client/0", receiver="server", origin=("Hello", 1, 2)
     )
     assert hashes(beside) == hashes(EVENT)
 
 
-def test_order_and_number_count() -> None:
+def test_order_and_number_of_events_change_the_hash() -> None:
     first, second = EVENT, changed("party")
     runs = [hashes(), hashes(first), hashes(first, second), hashes(second, first), hashes(first, first)]
     assert len({trace for trace, _ in runs}) == len({shape for _, shape in runs}) == len(runs)
 
 
-def test_the_smallest_step_in_time_counts() -> None:
+def test_the_smallest_step_in_time_changes_the_hash() -> None:
     later = msgspec.structs.replace(EVENT, time=1.5000000000000002)
     assert hashes(EVENT)[1] != hashes(later)[1]
 

@@ -31,7 +31,7 @@ def test_occurrences_are_counted_by_party_and_step() -> None:
     assert struck == [[], [], [third], []]
 
 
-def test_the_second_time_after_a_step() -> None:
+def test_a_fault_after_a_step_strikes_at_the_second_occurrence() -> None:
     second = Crash("a", after="x", occurrence=2)
     faults = Faults((second,))
     struck = []
@@ -41,7 +41,7 @@ def test_the_second_time_after_a_step() -> None:
     assert struck == [[], [second], []]
 
 
-def test_a_round_of_a_step_or_message_and_occurrences_within_it() -> None:
+def test_a_fault_of_a_round_counts_occurrences_within_that_round() -> None:
     third = Crash("a", before="x", round=3)
     second_of_third, after = Pause("a", at="x", round=3, occurrence=2, lasts=1.0), Leave("a", after="x", round=3)
     message, each = Crash("a", message="Join", round=2), Lose(message="Join", round=2, time=0.0)
@@ -58,7 +58,7 @@ def test_a_round_of_a_step_or_message_and_occurrences_within_it() -> None:
     assert [bool(first.at_step("a", "x", "before", number)) for number in (0, 1)] == [True, False]
 
 
-def test_a_round_goes_on_counting_where_a_run_was_broken_off() -> None:
+def test_a_resumed_run_continues_counting_occurrences_in_its_round() -> None:
     second = Crash("a", at="x", round=2, occurrence=2)
     broken, again = Faults((second,)), Faults((second,))
     for number in (1, 1, 2):
@@ -97,7 +97,7 @@ def test_faults_at_a_time_are_listed_by_party() -> None:
 
 
 @pytest.mark.parametrize("trigger", [{"at": "x"}, {"after": "x"}, {"message": "x"}])
-def test_a_probability_is_the_share_of_times(trigger: dict[str, Any]) -> None:
+def test_a_fault_strikes_with_the_frequency_of_its_probability(trigger: dict[str, Any]) -> None:
     def struck(seed: int, party: str, count: int) -> list[bool]:
         faults = Faults([Crash("*", probability=0.3, **trigger)], seed)
         times = []
@@ -131,25 +131,25 @@ def test_the_third_message_over_all_senders_is_struck() -> None:
     assert of(Faults([corrupt]), *((name, "z", "M", 0.0) for name in "abcd")) == [[], [], [corrupt], []]
 
 
-def test_all_messages_of_a_time_are_struck() -> None:
+def test_a_fault_of_a_time_strikes_all_messages_in_that_time() -> None:
     lose, later = Lose(time=1.0, lasts=2.0), Lose(time=2.0)
     struck = of(Faults([lose, later]), *(("a", "b", "M", float(now)) for now in range(5)))
     assert struck == [[], [lose], [lose, later], [later], [later]]
 
 
-def test_an_occurrence_counts_within_its_time() -> None:
+def test_an_occurrence_is_counted_within_the_time_of_its_fault() -> None:
     lose = Lose(occurrence=2, time=1.0)
     struck = of(Faults([lose]), *(("a", "b", "M", float(now)) for now in range(5)))
     assert struck == [[], [], [lose], [], []]
 
 
-def test_a_probability_of_messages() -> None:
+def test_a_message_fault_strikes_with_the_frequency_of_its_probability() -> None:
     faults = Faults([Lose(probability=0.25)], 3)
     share = sum(map(bool, of(faults, *(("a", "b", "M", 0.0) for _ in range(2000)))))
     assert share == pytest.approx(500, abs=4 * 19.4)
 
 
-def test_what_is_sent_again_is_struck_by_losses_alone_and_not_by_one_of_an_occurrence() -> None:
+def test_retransmissions_are_struck_only_by_losses_without_occurrence() -> None:
     always, window, third = Lose(probability=1.0), Lose(time=0.0), Lose(occurrence=1)
     faults = Faults([always, window, third, Lose(), Corrupt(time=0.0)])
     assert of(faults, ("a", "b", "M", 1.0), again=True) == [[always, window]]
@@ -165,5 +165,5 @@ def test_what_is_sent_again_is_struck_by_losses_alone_and_not_by_one_of_an_occur
         (Corrupt(), True),
     ],
 )
-def test_which_faults_the_network_looks_out_for(fault: Fault, of_links: bool) -> None:
+def test_faults_of_links_are_told_from_other_faults(fault: Fault, of_links: bool) -> None:
     assert Faults([fault]).of_links is of_links

@@ -16,12 +16,12 @@ from tacit.sim.units import duration, format_bytes, format_duration, rate
         ("1h", 3600.0), ("7", 7.0), (".5s", 0.5), ("1e3ms", 1.0), (3, 3.0), (0.25, 0.25), ("0ms", 0.0),
     ],
 )  # fmt: skip
-def test_durations(text: str | float, seconds: float) -> None:
+def test_texts_of_durations_are_read_as_seconds(text: str | float, seconds: float) -> None:
     assert duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "ms", "-1s", "1 parsec", "nan", "inf", "1,5s", -1, math.nan, math.inf, True])
-def test_what_is_no_duration_says_what_is(text: str | float) -> None:
+def test_an_invalid_duration_is_refused_with_valid_examples(text: str | float) -> None:
     with pytest.raises(ValueError, match=r"is not a duration; allowed: .*40ms") as caught:
         duration(text)
     assert "\n" not in str(caught.value)
@@ -31,12 +31,12 @@ def test_what_is_no_duration_says_what_is(text: str | float) -> None:
     ("text", "bytes_per_second"),
     [("8bit/s", 1.0), ("20Mbit/s", 2.5e6), ("1 Gbit/s", 1.25e8), ("2.5MB/s", 2.5e6), ("unlimited", math.inf)],
 )
-def test_rates(text: str, bytes_per_second: float) -> None:
+def test_texts_of_rates_are_read_as_bytes_per_second(text: str, bytes_per_second: float) -> None:
     assert rate(text) == bytes_per_second
 
 
 @pytest.mark.parametrize("text", ["", "20", "20mbit/s", "0Mbit/s", "-1B/s", "inf", 5, None])
-def test_what_is_no_rate_says_what_is(text: str) -> None:
+def test_an_invalid_rate_is_refused_with_valid_examples(text: str) -> None:
     with pytest.raises(ValueError, match=r"allowed: .*20Mbit/s") as caught:
         rate(text)
     assert "\n" not in str(caught.value)
@@ -49,7 +49,7 @@ def test_what_is_no_rate_says_what_is(text: str) -> None:
         (75, "1 min 15 s"), (3599.7, "1 h 00 min"), (1e-9, "1 ns"), (-2, "-2 s"), (math.inf, "for ever"),
     ],
 )  # fmt: skip
-def test_durations_for_people(seconds: float, text: str) -> None:
+def test_durations_are_formatted_with_fitting_units(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
@@ -64,12 +64,12 @@ def test_durations_for_people(seconds: float, text: str) -> None:
         (1.5e12, "1.50 TB"),
     ],
 )
-def test_bytes_for_people(count: float, text: str) -> None:
+def test_bytes_are_formatted_with_fitting_units(count: float, text: str) -> None:
     assert format_bytes(count) == text
 
 
 @given(st.floats(min_value=1e-9, max_value=59))
-def test_what_is_written_for_people_reads_back_to_three_digits(seconds: float) -> None:
+def test_a_formatted_duration_reads_back_to_three_digits(seconds: float) -> None:
     assert duration(format_duration(seconds)) == pytest.approx(seconds, rel=0.006)
 
 

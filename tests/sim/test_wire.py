@@ -76,7 +76,7 @@ def packed(message: Message, body: bytes | None = None, sealing: int = 0, **chan
 
 
 @given(samples, st.text(max_size=10), st.integers(0, 2**40), st.integers(0, 2**20))
-def test_what_is_sent_is_what_is_read(message: WireSample, sender: str, number: int, attempt: int) -> None:
+def test_a_sent_message_is_read_back_unchanged(message: WireSample, sender: str, number: int, attempt: int) -> None:
     packet = packed(message, sender=sender, round=number, attempt=attempt)
     frame = decode_frame(packet.data)
     assert (frame.type, frame.sender, frame.receiver) == ("WireSample", sender, "server")
@@ -91,7 +91,7 @@ def test_what_is_sent_is_what_is_read(message: WireSample, sender: str, number: 
 
 @pytest.mark.parametrize("length", [0, 1, 250, 253, 254, 255, 256, 65_530, 65_532, 65_533, 65_535, 65_536, 100_000])
 @pytest.mark.parametrize("sender", ["client/1", "client/" + "9" * 40])
-def test_a_frame_is_what_messagepack_makes_of_it(length: int, sender: str) -> None:
+def test_a_frame_is_encoded_as_by_messagepack(length: int, sender: str) -> None:
     frame = Frame("WireBlob", sender, "server", 1, 2, 300, False, bytes(length))
     packet = pack_frame(frame, WireBlob(b""), "wire.step")
     assert packet.data == msgspec.msgpack.encode(frame)
@@ -108,7 +108,7 @@ def test_a_frame_whose_head_was_altered_is_refused(message: WireSample, data: st
 
 
 @given(samples, st.integers(0, 100))
-def test_payload_sealing_and_envelope_are_the_bytes_that_travel(message: WireSample, sealing: int) -> None:
+def test_payload_sealing_and_envelope_add_up_to_the_bytes_sent(message: WireSample, sealing: int) -> None:
     body = encode_body(message)
     packet = packed(message, body + bytes(sealing), sealing)
     payload = (
@@ -132,7 +132,7 @@ class WireNote(Message):
 
 
 @given(st.text())
-def test_what_people_are_to_read_is_no_payload(reason: str) -> None:
+def test_texts_for_people_are_counted_as_envelope(reason: str) -> None:
     packet = packed(WireNote(reason))
     assert packet.payload == 0 and packet.envelope == packet.size
     assert repr(WireNote(reason)) == "<WireNote, 0 B of payload>"
@@ -261,7 +261,7 @@ def test_a_sealed_body_is_bound_to_its_whole_context() -> None:
         )
     )
 )
-def test_the_ledger_is_the_sum_of_what_was_sent(hops: list[tuple[str, str, bool, bytes, int]]) -> None:
+def test_the_ledger_is_the_sum_of_all_sent_packets(hops: list[tuple[str, str, bool, bytes, int]]) -> None:
     ledger, total = Ledger(), 0
     for sender, receiver, relayed, values, sealing in hops:
         body = encode_body(WireBlob(values)) + bytes(sealing)

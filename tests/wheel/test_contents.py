@@ -32,7 +32,7 @@ def described(wheel: zipfile.Path) -> Message:
     return Parser().parsestr(wheel.root.read(name).decode())
 
 
-def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path, tree: set[str]) -> None:
+def test_the_wheel_has_exactly_the_files_of_the_tree(wheel: zipfile.Path, tree: set[str]) -> None:
     """Compiled files are included, if there is a compiler."""
     held = packed(wheel)
     compiled = {name for name in held if name.startswith("tacit/protocols/crypto/_eightfold.")}
@@ -40,7 +40,7 @@ def test_the_wheel_holds_what_the_tree_holds(wheel: zipfile.Path, tree: set[str]
     assert held - compiled == {in_the_wheel(name) for name in tree} - {"tacit/scenarios/conftest.py"}
 
 
-def test_the_wheel_has_one_name_at_its_top(wheel: zipfile.Path) -> None:
+def test_the_wheel_has_one_top_level_package(wheel: zipfile.Path) -> None:
     assert {PurePosixPath(name).parts[0] for name in packed(wheel)} == {"tacit"}
     (top,) = (name for name in wheel.root.namelist() if name.endswith(".dist-info/top_level.txt"))
     assert wheel.root.read(top).decode().split() == ["tacit"]
@@ -62,7 +62,7 @@ def test_no_test_is_in_the_wheel(wheel: zipfile.Path) -> None:
     assert not parts & {"tests", "docs", "conftest.py"}
 
 
-def test_the_wheel_says_what_it_is(wheel: zipfile.Path) -> None:
+def test_the_metadata_of_the_wheel_are_complete(wheel: zipfile.Path) -> None:
     said = described(wheel)
     assert said["Name"] == "tacit-fl"
     assert said["License-Expression"] == "Apache-2.0"

@@ -72,7 +72,7 @@ def setting(*changes: str) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
-def test_the_main_job(environment: Environment, folder: Path) -> None:
+def test_the_main_scenario_completes_with_the_installed_wheel(environment: Environment, folder: Path) -> None:
     """With keys of 2048 bits, and some of the points."""
     environment(folder, "tacit", "run", "xclp-digits", *setting("data.limit=120", "protocol.bits=64"), "--out", "run")
     result = result_of(folder / "run")
@@ -83,7 +83,7 @@ def test_the_main_job(environment: Environment, folder: Path) -> None:
 # --- a user's protocol
 
 
-def test_it_is_the_wheel_and_not_the_tree(environment: Environment, folder: Path) -> None:
+def test_tests_of_the_wheel_import_the_wheel_and_not_the_tree(environment: Environment, folder: Path) -> None:
     shown = "tacit.__file__, one_shot.__file__, *sys.path"
     code = f"import json, sys, tacit; from tacit.protocols import one_shot; print(json.dumps([{shown}]))"
     public, inner, *path = json.loads(environment(folder, "python", "-c", code))
@@ -93,11 +93,11 @@ def test_it_is_the_wheel_and_not_the_tree(environment: Environment, folder: Path
     assert not any(Path(entry, "tacit").exists() for entry in path if entry not in ("", str(environment.site)))
 
 
-def test_it_is_one_short_file(folder: Path) -> None:
+def test_the_example_protocol_is_one_short_file(folder: Path) -> None:
     assert len((folder / "secure_mean.py").read_text().splitlines()) <= 60
 
 
-def test_its_keys_and_steps(environment: Environment, folder: Path) -> None:
+def test_keys_and_steps_of_the_example_protocol_are_listed(environment: Environment, folder: Path) -> None:
     keys = environment(folder, "tacit", "keys", "--markdown", "--plugin", "secure_mean.py").splitlines()
     (column,) = (line for line in keys if line.startswith("| protocol.column "))
     assert "| a whole number, 0 or more |  | 0 | secure-mean |" in column
@@ -108,7 +108,7 @@ def test_its_keys_and_steps(environment: Environment, folder: Path) -> None:
     assert ["client", "sum.reveal"] in named and ["server", "sum.collect"] in named
 
 
-def test_its_run_and_its_bytes_beside_the_formula(environment: Environment, folder: Path) -> None:
+def test_a_run_of_the_example_protocol_has_bytes_equal_to_the_formula(environment: Environment, folder: Path) -> None:
     output = environment(folder, "tacit", "run", "secure_mean.toml", *setting("fault=[]", "expect={}"), "--out", "run")
     result = result_of(folder / "run")
     assert (result["outcome"], result["equals_plaintext"], result["lost"]) == ("completed", True, [])
@@ -128,7 +128,9 @@ def test_its_run_and_its_bytes_beside_the_formula(environment: Environment, fold
     ('{kind = "crash", party = "client/2", at = "sum.mask"}', "client/2"),
     ('{kind = "lose", message = "MaskedChunk", party = "client/1", probability = 1.0}', "client/1"),
 ])  # fmt: skip
-def test_faults_at_its_steps_and_messages(environment: Environment, folder: Path, fault: str, lost: str) -> None:
+def test_faults_strike_at_steps_and_messages_of_the_example_protocol(
+    environment: Environment, folder: Path, fault: str, lost: str
+) -> None:
     changes = (f"fault=[{fault}]", 'network.transport="datagram"', f'expect={{lost = ["{lost}"]}}')
     environment(folder, "tacit", "run", "secure_mean.toml", *setting(*changes), "--out", "run")
     result = result_of(folder / "run")
@@ -137,14 +139,14 @@ def test_faults_at_its_steps_and_messages(environment: Environment, folder: Path
     assert [loss["party"] for loss in result["lost"]] == [lost]
 
 
-def test_the_file_as_it_is_meets_its_expectations(environment: Environment, folder: Path) -> None:
+def test_the_example_scenario_meets_its_expectations(environment: Environment, folder: Path) -> None:
     environment(folder, "tacit", "run", "secure_mean.toml", "--out", "run")
     assert result_of(folder / "run")["unmet"] == []
     environment(folder, "tacit", "run", "run", "--out", "again")  # uses the copy in the folder
     assert result_of(folder / "again")["trace_hash"] == result_of(folder / "run")["trace_hash"]
 
 
-def test_chaos_against_its_oracle(environment: Environment, folder: Path) -> None:
+def test_chaos_breaks_no_promise_of_the_example_protocol(environment: Environment, folder: Path) -> None:
     output = environment(folder, "tacit", "chaos", "secure_mean.toml", "--schedules", "5", "--json", "chaos.json")
     found = json.loads((folder / "chaos.json").read_text())
     struck = {fault.get(when) for run in found["runs"] for fault in run["faults"] for when in ("at", "before", "after")}
@@ -155,7 +157,7 @@ def test_chaos_against_its_oracle(environment: Environment, folder: Path) -> Non
     assert f"held in {len(found['runs'])} runs" in output
 
 
-def test_chaos_finds_an_oracle_that_says_something_else(environment: Environment, folder: Path) -> None:
+def test_chaos_finds_a_wrong_oracle_of_the_example_protocol(environment: Environment, folder: Path) -> None:
     file = folder / "secure_mean.py"
     file.write_text(file.read_text().replace("[np.mean([", "[1 + np.mean(["))
     command = ("tacit", "chaos", "secure_mean.toml", "--schedules", "0", "--quick", "--json", "chaos.json")
@@ -165,7 +167,7 @@ def test_chaos_finds_an_oracle_that_says_something_else(environment: Environment
 # --- other additions of users
 
 
-def test_an_update_and_a_network(environment: Environment, folder: Path) -> None:
+def test_the_example_update_and_network_train_a_model(environment: Environment, folder: Path) -> None:
     pytest.importorskip("torch")
     changes = setting("training.rounds=2", "data.limit=200", "training.device=cpu")
     environment(folder, "tacit", "run", "fedadam.toml", *changes, "--out", "run")
@@ -187,7 +189,7 @@ tacit.plugins =
 """
 
 
-def test_a_package_in_a_pool_and_in_a_sweep(environment: Environment, folder: Path) -> None:
+def test_an_installed_plugin_package_works_in_a_pool_and_in_a_sweep(environment: Environment, folder: Path) -> None:
     package = folder / "package"
     package.mkdir()
     (package / "setup.cfg").write_text(PACKAGE)
@@ -252,7 +254,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def test_packages_of_the_same_names_are_in_nobodys_way(environment: Environment, project: Path) -> None:
+def test_a_project_with_packages_of_the_same_names_runs_tacit(environment: Environment, project: Path) -> None:
     environment(project, "tacit", "run", "secure_mean.toml", "--out", "inline")
     environment(project, "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     environment(project, "python", "-m", "tacit", "run", "secure_mean.toml", "--engine", "pool:2", "--out", "pool")
@@ -262,7 +264,7 @@ def test_packages_of_the_same_names_are_in_nobodys_way(environment: Environment,
     assert found[0]["trace_hash"] == found[1]["trace_hash"] and found[0]["output"] == found[2]["output"]
 
 
-def test_packages_of_the_same_names_and_a_run_that_is_resumed(environment: Environment, project: Path) -> None:
+def test_a_project_with_packages_of_the_same_names_resumes_a_run(environment: Environment, project: Path) -> None:
     pytest.importorskip("torch")
     assert environment(project, "python", "-c", INTERRUPTED) == "interrupted\n"
     environment(project, "tacit", "run", "--resume", "broken")
@@ -271,7 +273,7 @@ def test_packages_of_the_same_names_and_a_run_that_is_resumed(environment: Envir
     assert result_of(project / "broken")["trace_hash"] == result_of(project / "whole")["trace_hash"]
 
 
-def test_packages_of_the_same_names_and_ray(environment: Environment, project: Path) -> None:
+def test_a_project_with_packages_of_the_same_names_runs_on_ray(environment: Environment, project: Path) -> None:
     pytest.importorskip("ray")
     environment(project, "tacit", "run", "secure_mean.toml", "--engine", "ray", "--out", "ray")
     assert result_of(project / "ray")["outcome"] == "completed"

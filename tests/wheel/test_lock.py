@@ -26,7 +26,7 @@ def required(*extras: str) -> Iterator[Requirement]:
             yield one
 
 
-def test_each_package_that_is_installed_is_locked_to_a_version_that_its_range_allows() -> None:
+def test_every_required_package_is_locked_to_an_allowed_version() -> None:
     versions: dict[str, list[str]] = {}
     for one in LOCKED:
         versions.setdefault(canonicalize_name(one.name), []).append(re.sub("^==", "", str(one.specifier)))
@@ -37,10 +37,10 @@ def test_each_package_that_is_installed_is_locked_to_a_version_that_its_range_al
         assert not outside, f"{wanted} does not allow the locked {outside}: run make lock"
 
 
-def test_every_line_of_the_lock_is_one_exact_version() -> None:
+def test_every_line_of_the_lock_names_one_exact_version() -> None:
     assert [str(one) for one in LOCKED if not re.fullmatch(r"==[^,*]+", str(one.specifier))] == []
 
 
-def test_no_range_has_an_upper_end() -> None:
+def test_no_required_version_has_an_upper_limit() -> None:
     ranges = map(str, required(*CONFIG["options.extras_require"]))
     assert [one for one in ranges if re.search(r"<|~=|==", one)] == []

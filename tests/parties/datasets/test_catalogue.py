@@ -15,7 +15,7 @@ HERE = store.root()
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_a_name_and_one_line_about_it(name):
+def test_every_data_set_has_a_plain_name_and_a_one_line_description(name):
     about = DATASETS[name]
     assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
     assert about.description and about.terms
@@ -24,20 +24,20 @@ def test_a_name_and_one_line_about_it(name):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_what_comes_out_of_a_package_is_pinned(name):
+def test_data_from_a_package_are_pinned_by_their_hash(name):
     entry = CATALOGUE[name]
     if any(way.kind != "upstream" for way in entry.ways):
         assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256 or "")
     assert entry.files
 
 
-def test_the_page_names_every_set():
+def test_the_page_names_every_data_set():
     named = set(re.findall(r"`([a-z0-9_]+)`", PAGE.read_text(encoding="utf-8")))
     assert set(CATALOGUE) | set(BUNDLED) <= named
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_what_is_on_this_machine_is_as_announced(name, monkeypatch):
+def test_stored_data_sets_have_the_announced_shapes_and_sizes(name, monkeypatch):
     monkeypatch.setenv("TACIT_DATA", str(HERE))
     if not store.present(name):
         pytest.skip(f"{name} is not on this machine")

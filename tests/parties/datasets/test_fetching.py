@@ -84,7 +84,7 @@ def error_of(name: str, source: Path | None = None) -> str:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 @pytest.mark.usefixtures("unpinned")
-def test_what_is_fetched_is_stored_as_it_was_read(name, laid):
+def test_fetched_data_are_stored_as_read(name, laid):
     folder = laid(name)
     assert not store.present(name)
     assert fetch(name, quiet, folder) == str(folder)
@@ -98,7 +98,7 @@ def test_what_is_fetched_is_stored_as_it_was_read(name, laid):
 
 @pytest.mark.parametrize("name", CATALOGUE)
 @pytest.mark.usefixtures("unpinned")
-def test_what_is_stored_is_served(name, laid):
+def test_stored_data_are_loaded_in_full_or_up_to_a_limit(name, laid):
     fetch(name, quiet, laid(name))
     content = store.stored(name).content
     train, test = load_split(name)
@@ -122,7 +122,7 @@ def test_what_is_stored_is_served(name, laid):
 
 @pytest.mark.parametrize("name", ["adult", "wine_quality"])
 @pytest.mark.usefixtures("unpinned")
-def test_quantities_are_standardised_over_the_training_part(name, laid):
+def test_numeric_columns_are_standardised_over_the_training_part(name, laid):
     fetch(name, quiet, laid(name))
     content = store.stored(name).content
     train, test = load_split(name)
@@ -135,7 +135,7 @@ def test_quantities_are_standardised_over_the_training_part(name, laid):
 
 @pytest.mark.parametrize("name", ["femnist", "fed_isic2019"])
 @pytest.mark.usefixtures("unpinned")
-def test_natural_clients_hold_their_own(name, laid):
+def test_natural_clients_hold_their_own_rows(name, laid):
     fetch(name, quiet, laid(name))
     data = load(name)
     dealt = shards(data, len(data.client_names), "natural", 0.5, seed=1)
@@ -150,7 +150,7 @@ def test_files_put_into_the_upstream_folder_are_found(layouts, unpinned):
 
 
 @pytest.mark.usefixtures("unpinned")
-def test_ways_are_tried_in_their_order(laid, monkeypatch, store_root):
+def test_ways_of_fetching_are_tried_in_their_order(laid, monkeypatch, store_root):
     folder = laid("mnist")
     ways = (Copied(folder, "no network"), Copied(folder.parent), Copied(folder, "not reached"))
     monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], ways=ways))
@@ -160,7 +160,7 @@ def test_ways_are_tried_in_their_order(laid, monkeypatch, store_root):
     assert stored_names(store_root) == ["mnist"]
 
 
-def test_if_no_way_works_one_line_says_why_and_what_to_do(monkeypatch, tmp_path, store_root):
+def test_if_every_way_of_fetching_fails_one_line_says_why_and_how_to_continue(monkeypatch, tmp_path, store_root):
     ways = (Copied(tmp_path, "no network"), Copied(tmp_path, "no npm"))
     monkeypatch.setitem(CATALOGUE, "svhn", replace(CATALOGUE["svhn"], ways=ways))
     assert error_of("svhn") == (
@@ -179,7 +179,7 @@ def test_arrays_with_another_hash_are_refused(laid, store_root):
 
 
 @pytest.mark.usefixtures("unpinned")
-def test_an_interruption_anywhere_leaves_nothing(laid, store_root):
+def test_an_interrupted_fetch_leaves_no_files(laid, store_root):
     folder, reports = laid("cifar10"), []
     fetch("cifar10", lambda *progress: reports.append(progress), folder)
     shutil.rmtree(store_root / "cifar10")
@@ -198,7 +198,7 @@ def test_an_interruption_anywhere_leaves_nothing(laid, store_root):
 
 
 @pytest.mark.usefixtures("unpinned")
-def test_what_a_killed_process_left_is_cleared_away(laid, store_root):
+def test_remains_of_a_killed_fetch_are_deleted(laid, store_root):
     folder = laid("mnist")
     done = subprocess.run([sys.executable, "-c", KILLED, "storing", str(folder)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -208,7 +208,7 @@ def test_what_a_killed_process_left_is_cleared_away(laid, store_root):
     assert stored_names(store_root) == ["mnist"]
 
 
-def test_two_processes_do_not_fetch_at_once():
+def test_two_processes_do_not_fetch_a_data_set_at_once():
     with store.locked(lambda: None):
         other = subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True)
         assert other.stdout.readline() == "waiting\n"
@@ -216,7 +216,7 @@ def test_two_processes_do_not_fetch_at_once():
 
 
 @pytest.mark.usefixtures("unpinned")
-def test_a_damaged_store_says_so(laid, store_root):
+def test_a_damaged_store_is_reported_with_its_folder(laid, store_root):
     fetch("mnist", quiet, laid("mnist"))
     path = store_root / "mnist" / "test.points.npy"
     whole = path.read_bytes()
@@ -242,7 +242,7 @@ def test_the_store_follows_the_environment(monkeypatch, tmp_path):
     assert store.root() == tmp_path / ".local" / "share" / "tacit"
 
 
-def test_the_digest_depends_on_everything():
+def test_the_digest_of_data_depends_on_every_part():
     points, labels = np.zeros((2, 3)), np.array([0, 1])
     base = Content(Part(points, labels), None, ("a", "b"))
     texts = np.array(["ab", "c"], dtype=object)
@@ -263,7 +263,7 @@ def test_the_digest_depends_on_everything():
     assert Content(Part(points.copy(), labels.copy()), None, ("a", "b")).digest() == base.digest()
 
 
-def test_shuffling_moves_whole_rows_and_always_the_same_way():
+def test_shuffling_moves_whole_rows_in_a_reproducible_order():
     content = Content(Part(np.arange(50)[:, None], np.arange(50), np.arange(50)), None, ("a",), ("x",))
     shuffled = content.shuffled("some")
     assert shuffled.digest() == content.shuffled("some").digest() != content.shuffled("other").digest()

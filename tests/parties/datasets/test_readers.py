@@ -59,12 +59,12 @@ def test_images_have_the_announced_shape_and_classes(name, laid):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_an_empty_folder_says_what_is_missing(name, tmp_path):
+def test_an_empty_folder_is_refused_with_the_missing_files(name, tmp_path):
     assert error_of(name, tmp_path).startswith(f"{tmp_path}: holds no ")
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_files_of_rubbish_are_an_error_in_one_line(name, laid):
+def test_unreadable_files_are_an_error_in_one_line(name, laid):
     folder = laid(name)
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         path.write_bytes(b"\x80rubbish,\n1")
@@ -73,7 +73,7 @@ def test_files_of_rubbish_are_an_error_in_one_line(name, laid):
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("spelling", ["-", "."])
-def test_idx_files_packed_or_not_in_both_spellings(packed, spelling, laid):
+def test_idx_files_are_read_compressed_or_not_under_both_names(packed, spelling, laid):
     folder = laid("mnist")
     expected = read("mnist", folder)
     for path in list(folder.iterdir()):
@@ -85,7 +85,7 @@ def test_idx_files_packed_or_not_in_both_spellings(packed, spelling, laid):
     assert read("mnist", folder).digest() == expected.digest()
 
 
-def test_idx_files_that_are_cut_or_do_not_fit(laid):
+def test_truncated_or_mismatched_idx_files_are_refused(laid):
     folder = laid("mnist")
     labels = folder / "train-labels-idx1-ubyte"
     whole = labels.read_bytes()
@@ -107,7 +107,7 @@ def test_cifar_planes_become_channels(laid):
     assert len(content.train.labels) == 50 and len(content.test.labels) == 10
 
 
-def test_cifar_in_pictures_is_cifar(laid, tmp_path):
+def test_cifar_as_image_files_equals_cifar_as_batches(laid, tmp_path):
     content = read("cifar10", laid("cifar10"))
     pictures = tmp_path / "pictures"
     pictures.mkdir()
@@ -121,7 +121,7 @@ def test_cifar_in_pictures_is_cifar(laid, tmp_path):
     assert "50 images and 2 labels" in error_of("cifar10", pictures)
 
 
-def test_a_batch_pickled_again_is_the_same(laid):
+def test_a_batch_pickled_again_is_read_alike(laid):
     folder = laid("cifar10")
     expected = read("cifar10", folder).digest()
     for path in (folder / "cifar-10-batches-py").iterdir():
@@ -136,17 +136,17 @@ class Mischief:
         return os.system, ("exit 1",)
 
 
-def test_a_pickle_that_would_run_something_is_refused(laid):
+def test_a_pickle_that_would_run_code_is_refused(laid):
     folder = laid("cifar10")
     (folder / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps({b"data": Mischief()}))
     assert "it contains a posix.system" in error_of("cifar10", folder)
 
 
-def test_the_ten_of_house_numbers_is_a_zero(laid):
+def test_label_ten_of_house_numbers_is_the_digit_zero(laid):
     assert read("svhn", laid("svhn")).train.labels.tolist() == [*range(1, 10), 0] * 2
 
 
-def test_writers_are_clients(laid):
+def test_writers_of_femnist_are_clients(laid):
     folder = laid("femnist")
     content = read("femnist", folder)
     assert content.client_names == ("f0_0", "f0_1", "f0_2", "f1_0", "f1_1", "f1_2")
@@ -178,7 +178,7 @@ def test_without_a_split_each_writer_keeps_the_last_fifth_for_testing(laid):
         ({"x": [[0.0] * 784], "y": [1, 2]}, "cannot reshape"),
     ],
 )
-def test_writers_whose_images_are_wrong(change, message, laid):
+def test_wrong_images_of_a_writer_are_refused(change, message, laid):
     folder = laid("femnist")
     path = folder / "data" / "train" / "part_1.json"
     path.write_text(json.dumps({"users": ["a"], "user_data": {"a": change}}))
@@ -224,14 +224,14 @@ def test_a_row_with_too_few_cells_is_named(laid):
     assert error_of("adult", folder) == f"{folder / 'adult.data'}: row 3 has 2 cells, not 15"
 
 
-def test_mushrooms(laid):
+def test_mushroom_attributes_become_columns_of_0_and_1(laid):
     content = read("mushroom", laid("mushroom"))
     assert content.columns == ("Cap=b", "Cap=x", "Odor=a", "Odor=s")
     assert content.train.points.tolist() == [[0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0]]
     assert content.train.labels.tolist() == [1, 0, 0]
 
 
-def test_wines_of_both_colours(laid):
+def test_wines_of_both_colours_have_their_grade_as_label(laid):
     content = read("wine_quality", laid("wine_quality"))
     assert content.classes == ("5", "6", "10")  # in the order of numbers
     assert content.columns == ("pH", "alcohol", "white")
@@ -239,7 +239,7 @@ def test_wines_of_both_colours(laid):
     assert content.train.labels.tolist() == [0, 2, 1] * 2
 
 
-def test_wines_that_are_there_twice_count_once(laid):
+def test_duplicate_wines_count_once(laid):
     folder = laid("wine_colour")
     with (folder / "winequality-red.csv").open("a") as file:
         file.write("3;9;6\n3;9;5\n")  # the first pair occurred before; the second has another mark
@@ -256,7 +256,7 @@ def test_wines_that_are_there_twice_count_once(laid):
     assert content.train.labels.tolist() == [0, 0, 0, 0, 1, 1, 1]
 
 
-def test_covers_are_numbered_from_one(laid):
+def test_cover_types_numbered_from_one_become_labels_from_zero(laid):
     content = read("covertype", laid("covertype"))
     assert content.train.labels.tolist() == list(range(7))
     assert content.train.points.shape == (7, 54)

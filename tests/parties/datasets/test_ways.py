@@ -80,7 +80,7 @@ def contents_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_upstream_is_the_first_place_that_has_the_right_file(served, folder):
+def test_upstream_skips_places_without_the_file_or_with_another_hash(served, folder):
     home, address = served
     (home / "a.bin").write_bytes(b"right")
     (home / "old").mkdir()
@@ -92,7 +92,7 @@ def test_upstream_is_the_first_place_that_has_the_right_file(served, folder):
     assert reports[-1] == ("a.bin", 5, 5)
 
 
-def test_upstreams_archives_are_unpacked(served, folder):
+def test_archives_of_the_upstream_site_are_unpacked(served, folder):
     home, address = served
     content = tar(home / "all.tar.gz", {"inside/x": b"1", "inside/y": b"2"})
     Upstream((address,), (("all.tar.gz", md5(content)),)).bring(folder, quiet)
@@ -132,7 +132,7 @@ def test_apt_downloads_and_dpkg_unpacks(commands, folder, tmp_path):
     assert contents_of(folder) == {"x.gz": b"x"}
 
 
-def test_a_command_that_fails_or_is_not_there(commands, folder):
+def test_a_failing_or_missing_command_is_reported_with_its_reason(commands, folder):
     npm = Npm("data@1", 100, ("*",))
     assert error_of(npm, folder) == "npm is not installed here"
     assert error_of(Apt("data", 100, ("*",)), folder) == "dpkg-deb is not installed here"
@@ -146,7 +146,7 @@ def test_a_command_that_fails_or_is_not_there(commands, folder):
     assert error_of(npm, folder) == "it failed (exit code 7)"
 
 
-def test_a_command_ends_with_us(commands, folder, tmp_path):
+def test_an_interrupted_fetch_ends_its_command(commands, folder, tmp_path):
     def interrupt(what: str, done: int, total: int) -> None:
         if (folder / "pid").exists():
             raise KeyboardInterrupt
@@ -158,7 +158,7 @@ def test_a_command_ends_with_us(commands, folder, tmp_path):
         os.kill(int((folder / "pid").read_text()), 0)
 
 
-def test_a_package_that_is_empty_or_broken(commands, folder, tmp_path):
+def test_an_empty_or_broken_package_is_reported(commands, folder, tmp_path):
     commands("npm", "true")
     way = Npm("data@1", 100, ("package/*.bin",))
     assert error_of(way, folder) == "it brought 0 files, not 1"
@@ -189,13 +189,13 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_pip_downloads_what_has_the_right_hash(wheel, folder):
+def test_pip_downloads_only_a_package_with_the_right_hash(wheel, folder):
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     Pip("some-data==1.0", 100, ("some_data/*.csv",), sha256).bring(folder, quiet)
     assert contents_of(folder) == {"table.csv": b"1,2"}
     assert "it failed (" in error_of(Pip("some-data==1.0", 100, ("*.csv",), "0" * 64), folder)
 
 
-def test_pip_without_the_package(wheel, folder):
+def test_pip_reports_a_package_that_does_not_exist(wheel, folder):
     message = error_of(Pip("other-data==1.0", 100, ("*.csv",), "0" * 64), folder)
     assert message.startswith("it failed (ERROR: No matching distribution found for other-data==1.0")

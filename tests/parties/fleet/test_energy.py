@@ -38,7 +38,7 @@ def received(time: float, size: int = MEGABYTE, client: str = "client/0") -> Eve
     return Event(time, "deliver", "server", client, payload=size)
 
 
-def test_a_radio_costs_by_bit_by_second_and_after_it() -> None:
+def test_a_radio_uses_energy_per_bit_per_second_and_in_its_tail() -> None:
     found = meter()
     for event in (sent(1.0), received(4.0)):  # active from 1 to 2 and from 3 to 4 s
         found(event)
@@ -48,14 +48,14 @@ def test_a_radio_costs_by_bit_by_second_and_after_it() -> None:
     assert one.processor == 0 and one.joules == one.radio + one.tail
 
 
-def test_a_radio_that_slept_wakes_up_again() -> None:
+def test_a_radio_that_slept_uses_energy_to_wake_up() -> None:
     found = meter()
     for event in (sent(0.0), sent(100.0)):
         found(event)
     assert found.found()["client/0"].tail == pytest.approx(2 * 3.0 + 2 * 5.0 * 0.2)
 
 
-def test_what_waits_for_the_uplink_is_sent_after_it_and_the_base_counts_once() -> None:
+def test_messages_that_wait_for_the_uplink_extend_one_active_time() -> None:
     found = meter()
     for event in (sent(0.0), sent(0.5), received(1.5)):  # up from 0 to 2 s, down meanwhile
         found(event)
@@ -64,7 +64,7 @@ def test_what_waits_for_the_uplink_is_sent_after_it_and_the_base_counts_once() -
     assert one.tail == pytest.approx(3.0 + 5.0 * 0.2)
 
 
-def test_a_processor_costs_by_second_and_others_cost_nothing() -> None:
+def test_only_clients_with_a_processor_or_radio_use_energy() -> None:
     found = meter(radio=None, processor=Processor(2.5))
     found(Event(0.0, "compute", "client/1", value=4.0))
     found(Event(0.0, "compute", "server", value=4.0))
@@ -111,7 +111,7 @@ def test_presets_have_sources_and_values_are_read() -> None:
         (Scenario(client=(Client(processor="x"),)), 'client.0.processor: "x" is no processor'),
     ],
 )
-def test_a_mistake_is_named(scenario: Scenario, problem: str) -> None:
+def test_an_invalid_energy_key_is_named(scenario: Scenario, problem: str) -> None:
     with pytest.raises(Problem) as refused:
         Fleet(scenario)
     assert str(refused.value).startswith(problem)

@@ -29,7 +29,7 @@ def numbers(one: Fleet, **values: Any) -> list[int]:
     return [i for i in every if all(getattr(one.of(f"client/{i}"), key) == value for key, value in values.items())]
 
 
-def test_without_tables_all_have_what_network_and_device_say() -> None:
+def test_without_tables_all_parties_have_the_links_and_devices_of_network_and_device() -> None:
     network = Network(bandwidth="8Mbit/s", up="1MB/s", latency="5ms", loss=0.1)
     one = fleet(network=network)
     assert one.of("client/3") == Access(1e6, 1e6, 1, 1.0)
@@ -38,7 +38,7 @@ def test_without_tables_all_have_what_network_and_device_say() -> None:
     assert (latency.text, loss, one.loses, one.is_uniform) == ("5ms", 0.1, True, True)
 
 
-def test_later_tables_come_over_earlier_ones_key_by_key() -> None:
+def test_later_client_tables_override_earlier_tables_key_by_key() -> None:
     one = fleet(
         Client(up="1MB/s", cores=2),
         Client(name="client/[1-3]", up="2MB/s", speed=0.5),
@@ -50,7 +50,7 @@ def test_later_tables_come_over_earlier_ones_key_by_key() -> None:
     assert [some.tolist() for some, _ in one.groups()] == [[0, *range(4, 10)], [1, 3], [2]]
 
 
-def test_a_preset_is_what_its_table_does_not_say_itself() -> None:
+def test_keys_of_a_table_override_its_preset() -> None:
     one = fleet(Client(preset="3g", up="unlimited"), Client(name="client/1", preset="wan"))
     assert one.of("client/0") == Access(0.0, 2e5, 1, 1.0)
     assert one.of("client/1") == one.of("client/0")  # the source of `wan` has no rates
@@ -74,13 +74,13 @@ def test_shares_draw_different_clients_by_seed() -> None:
     assert numbers(other, cores=2) != drawn[0]
 
 
-def test_a_share_is_of_those_whom_the_name_means() -> None:
+def test_a_share_is_a_fraction_of_the_clients_that_match_the_name() -> None:
     one = fleet(Client(name="client/?", share=0.5, cores=2), Client(name="client/1?", share=0.5, cores=3), clients=20)
     assert len(numbers(one, cores=2)) == 5 and max(numbers(one, cores=2)) < 10
     assert len(numbers(one, cores=3)) == 5 and min(numbers(one, cores=3)) > 9
 
 
-def test_what_is_drawn_is_each_clients_own_and_the_same_whoever_else_is_there() -> None:
+def test_draws_of_a_client_do_not_depend_on_the_other_clients() -> None:
     table = Client(speed="lognormal:2,0.5", up="uniform:1MB/s,2MB/s", down="unlimited")
     few, many = fleet(table, clients=5), fleet(table, Client(name="client/7", cores=3), clients=300)
     assert [few.of(f"client/{i}") for i in range(5)] == [many.of(f"client/{i}") for i in range(5)]
@@ -92,14 +92,14 @@ def test_what_is_drawn_is_each_clients_own_and_the_same_whoever_else_is_there() 
     )  # 0.84 of a normal distribution lie below one deviation
 
 
-def test_lines_with_names_are_as_tables(tmp_path: Path) -> None:
+def test_lines_of_devices_with_names_equal_tables(tmp_path: Path) -> None:
     text = "name,preset,cores\nclient/*,4g,2\nclient/4,,8\n\nclient/5,lan,\n"
     one = fleet(devices(tmp_path, text))
     same = fleet(Client(preset="4g", cores=2), Client(name="client/4", cores=8), Client(name="client/5", preset="lan"))
     assert [one.of(f"client/{i}") for i in range(10)] == [same.of(f"client/{i}") for i in range(10)]
 
 
-def test_lines_without_names_are_drawn_by_their_shares(tmp_path: Path) -> None:
+def test_lines_of_devices_without_names_are_drawn_by_their_shares(tmp_path: Path) -> None:
     table = devices(tmp_path, "share,cores\n3,2\n1,4\n")
     one = fleet(table, clients=2000)
     assert len(numbers(one, cores=4)) == pytest.approx(500, abs=80)
@@ -107,7 +107,7 @@ def test_lines_without_names_are_drawn_by_their_shares(tmp_path: Path) -> None:
     assert numbers(fleet(table, clients=2000, seed=2), cores=4) != numbers(one, cores=4)
 
 
-def test_latencies_of_their_own_add_up_between_clients_of_a_mesh() -> None:
+def test_latencies_of_two_clients_add_up_on_their_link_in_a_mesh() -> None:
     one = fleet(
         Client(name="client/1", latency="10ms", loss=0.5), Client(name="client/2", latency="uniform:1ms,2ms", loss=0.5),
         network=Network(topology="mesh", latency="5ms"),
@@ -118,7 +118,7 @@ def test_latencies_of_their_own_add_up_between_clients_of_a_mesh() -> None:
     ]  # fmt: skip
 
 
-def test_a_link_comes_over_its_ends() -> None:
+def test_a_link_table_overrides_the_tables_of_its_ends() -> None:
     one = fleet(
         Client(latency="10ms"),
         link=(
@@ -131,14 +131,14 @@ def test_a_link_comes_over_its_ends() -> None:
     assert one.loses
 
 
-def test_parties_of_a_host_share_it() -> None:
+def test_parties_of_a_host_share_its_cores() -> None:
     one = fleet(host=(Host(parties=("server", "client/[12]"), cores=2),))
     hosts = [one.of(party).host for party in ("server", "client/1", "client/2", "client/3")]
     assert hosts[0] is not None and hosts[0] is hosts[1] is hosts[2] and hosts[3] is None
     assert hosts[0].cores == 2
 
 
-def test_who_is_away_crashes_and_comes_back(tmp_path: Path) -> None:
+def test_an_unavailable_client_crashes_and_returns(tmp_path: Path) -> None:
     (tmp_path / "away.csv").write_text("up,down\n0,10s\n12,\n")
     one = fleet(Client(name="client/3", availability=str(tmp_path / "away.csv")))
     (crash,) = one.crashes()
@@ -184,7 +184,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("tables", "line"), WRONG, ids=[line for _, line in WRONG])
-def test_a_mistake_is_named(tables: dict[str, list[Any]], line: str) -> None:
+def test_an_invalid_table_key_is_named(tables: dict[str, list[Any]], line: str) -> None:
     with pytest.raises(Problem) as refused:
         Fleet(Scenario(data=Data(clients=10), **{key: tuple(value) for key, value in tables.items()}))
     assert str(refused.value).startswith(line)
@@ -207,7 +207,7 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD_FILES, ids=[problem for _, problem in BAD_FILES])
-def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_line_of_a_devices_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(Problem) as refused:
         fleet(devices(tmp_path, text))
     assert str(refused.value).startswith(f"client.0.file: {tmp_path / 'devices.csv'}: {problem}")
@@ -224,7 +224,7 @@ def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, problem: str) -
         ("up,down\n0,later\n", 'line 2: "later" is not a duration'),
     ],
 )
-def test_a_mistake_in_uptimes_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_line_of_an_availability_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "away.csv").write_text(text)
     with pytest.raises(Problem) as refused:
         fleet(Client(availability=str(tmp_path / "away.csv")))

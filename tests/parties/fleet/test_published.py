@@ -46,7 +46,7 @@ plain = st.recursive(
 
 
 @given(content=plain, protocol=st.integers(2, 5))
-def test_plain_content_is_read_as_it_was_written(
+def test_a_pickle_of_plain_data_is_read_unchanged(
     content: Any, protocol: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     assert plain_pickle(pickled(tmp_path_factory.mktemp("p") / "plain", content, protocol)) == content
@@ -81,7 +81,7 @@ ARRAY = pickle.dumps(np.ones(2))
 
 
 @pytest.mark.parametrize("content", [b"text", b"\x80\x04]", b"\x80\x04\x8c\x05other\x93.", ARRAY])
-def test_what_is_no_plain_pickle_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_plain_pickle_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(content)
     with pytest.raises(ValueError, match=r"bad: it (is no pickle|asks for)"):
         plain_pickle(tmp_path / "bad")
@@ -90,12 +90,12 @@ def test_what_is_no_plain_pickle_is_refused(content: bytes, tmp_path: Path) -> N
 # FedScale
 
 
-def test_fedscale_capacities(tmp_path: Path) -> None:
+def test_capacities_of_fedscale_become_rates_and_delays(tmp_path: Path) -> None:
     file = pickled(tmp_path / "capacity", {7: {"computation": 20.0, "communication": 8000.0}})
     assert fedscale_file(file) == [Row(up=1e6, down=1e6, delay=20.0)]
 
 
-def test_fedscale_availability(tmp_path: Path) -> None:
+def test_availability_of_fedscale_becomes_traces(tmp_path: Path) -> None:
     never = {"active": [], "inactive": [], "finish_time": 100, "duration": 0, "model": "a"}
     file = pickled(
         tmp_path / "behave",
@@ -138,7 +138,7 @@ ACTIVE = {"active": [0], "inactive": [10], "finish_time": 100}
         ({4: {**ACTIVE, "active": [100], "inactive": [101]}}, "no client is ever active"),
     ],
 )
-def test_a_mistake_in_fedscale_files_is_named(content: Any, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_fedscale_file_is_refused_by_name(content: Any, problem: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"^{tmp_path / 'file'}: {problem}"):
         fedscale_file(pickled(tmp_path / "file", content))
 
@@ -187,7 +187,7 @@ def test_phones_that_flash_cannot_read_are_left_out_and_named(tmp_path: Path) ->
     ]
 
 
-def test_rates_of_flash(tmp_path: Path) -> None:
+def test_rates_of_flash_are_read_in_bytes_per_second(tmp_path: Path) -> None:
     one = {"down_u": 500.0, "down_sigma": 3.0, "up_u": 100.0, "up_sigma": 1.0}
     (tmp_path / "speed.json").write_text(json.dumps({"a": one}))
     assert flash_file(tmp_path / "speed.json") == [Row(up=1e5, down=5e5)]
@@ -212,7 +212,7 @@ def test_rates_of_flash(tmp_path: Path) -> None:
         ("", "it is empty"),
     ],
 )
-def test_a_mistake_in_flash_files_is_named(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_flash_file_is_refused_by_name(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text(text)
     with pytest.raises(ValueError, match=f"^{tmp_path / 'file'}: ({problem})"):
         flash_file(tmp_path / "file")
@@ -223,7 +223,7 @@ def test_a_mistake_in_flash_files_is_named(text: str, problem: str, tmp_path: Pa
 TILES = "quadkey,tile,avg_d_kbps,avg_u_kbps,avg_lat_ms,tests,devices\n"
 
 
-def test_tiles_of_ookla(tmp_path: Path) -> None:
+def test_tiles_of_ookla_become_weighted_rates_and_latencies(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"{TILES}0231,x,8000,800,40,9,3\n0232,x,0,800,40,9,3\n1231,x,80,8,4,9,1\n")
     one, other = Row(1e5, 1e6, 0.02, weight=3), Row(1e3, 1e4, 0.002, weight=1)
     assert ookla_file(tmp_path / "t.csv") == [one, other]
@@ -242,13 +242,13 @@ def test_tiles_of_ookla(tmp_path: Path) -> None:
         (f"{TILES}0231,x,8,8,-4,9,1\n", "line 2: avg_lat_ms is -4.0; a number from 0"),
     ],
 )
-def test_a_mistake_in_tiles_is_named(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_file_of_tiles_is_refused_by_name(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=f"^{tmp_path / 't.csv'}: {problem}"):
         ookla_file(tmp_path / "t.csv")
 
 
-def test_an_area_needs_quadkeys(tmp_path: Path) -> None:
+def test_an_area_of_tiles_needs_a_column_of_quadkeys(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("avg_d_kbps,avg_u_kbps,avg_lat_ms,devices\n8,8,4,1\n")
     assert len(ookla_file(tmp_path / "t.csv")) == 1
     with pytest.raises(ValueError, match="the column quadkey is missing, which --quadkey needs"):
@@ -261,7 +261,7 @@ def test_an_empty_pickle_is_named(tmp_path: Path) -> None:
         fedscale_file(tmp_path / "none")
 
 
-def test_parquet_is_read_or_what_it_needs_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_parquet_or_a_missing_parquet_package_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"no parquet")
     with pytest.raises(ValueError, match=r"t\.parquet: (Parquet needs pyarrow|it is no Parquet file)"):
         ookla_file(tmp_path / "t.parquet")
@@ -274,7 +274,7 @@ rows = st.builds(Row, amounts, amounts, st.floats(0, 1), st.floats(0.1, 1e4), st
 
 
 @given(devices=st.lists(rows, min_size=1, max_size=30), most=st.integers(1, 40), classes=st.integers(1, 5))
-def test_devices_are_read_as_they_were_written(
+def test_converted_devices_are_read_back_in_classes_of_speed(
     devices: list[Row], most: int, classes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     lines = device_lines(devices, most, classes, 0.5, seed=3)
@@ -290,7 +290,7 @@ def test_devices_are_read_as_they_were_written(
         assert speeds[0] >= 0.5 * (1 - 1e-5)
 
 
-def test_classes_are_of_equal_weight() -> None:
+def test_device_classes_have_equal_weight() -> None:
     found = with_classes([Row(delay=float(place + 1)) for place in range(9)], 3)
     assert [row.device_class for row in found] == 3 * ["fast"] + 3 * ["middle"] + 3 * ["slow"]
     heavy = with_classes([Row(delay=1.0, weight=8), Row(delay=2.0, weight=1), Row(delay=3.0, weight=1)], 2)
@@ -302,7 +302,7 @@ def test_classes_are_of_equal_weight() -> None:
     start=st.integers(0, 400),
     length=st.integers(1, 400),
 )
-def test_a_window_is_up_when_the_repeated_trace_is(edges: list[int], start: int, length: int) -> None:
+def test_a_window_is_available_when_the_repeated_trace_is(edges: list[int], start: int, length: int) -> None:
     pairs = list(zip(edges[::2], edges[1::2], strict=False))
     trace = Trace(tuple((float(up), float(down)) for up, down in pairs), 101.0)
     found = trace.window(start, length)
@@ -313,7 +313,7 @@ def test_a_window_is_up_when_the_repeated_trace_is(edges: list[int], start: int,
         assert is_up == any(up <= second + 0.5 < down for up, down in found)
 
 
-def test_a_trace_that_is_down_in_the_window_comes_up_after_it() -> None:
+def test_a_trace_without_availability_in_the_window_begins_after_the_window() -> None:
     lines = availability_lines([Trace(((50.0, 60.0),), 100.0)], 9, "60s", "20s", seed=1)
     assert lines == [["trace", "up", "down"], ["0", "90", "100"]]
 
@@ -347,7 +347,7 @@ def test_each_client_draws_a_trace_and_a_device(tmp_path: Path) -> None:
         ("trace,up,down\na,0\n", "line 2: 2 cells"),
     ],
 )
-def test_a_mistake_in_a_file_of_traces_is_named(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_file_of_traces_is_refused_by_line(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(ValueError, match=problem):
         uptimes_file(str(tmp_path / "a.csv"))

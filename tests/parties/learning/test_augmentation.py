@@ -69,7 +69,7 @@ def test_a_turn_keeps_lengths_where_height_and_width_differ() -> None:
     assert np.degrees(np.arctan2(np.abs(x), y)).max() > 5
 
 
-def test_the_strong_one_changes_light_and_hides_a_square() -> None:
+def test_strong_augmentation_changes_light_and_hides_a_square() -> None:
     images = pictures(50, 16, 3)
     strong = augment("strong", images, generator(1, "draws")).numpy()
     hidden = (strong == 0.5).all(1)
@@ -79,7 +79,7 @@ def test_the_strong_one_changes_light_and_hides_a_square() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "translate-flip", "rotate-flip", "strong"])
-def test_the_generator_alone_decides(name: str) -> None:
+def test_augmentation_depends_only_on_its_generator(name: str) -> None:
     images = pictures(9)
     kept = images.clone()
     first = augment(name, images, generator(1, "draws"))
@@ -90,7 +90,7 @@ def test_the_generator_alone_decides(name: str) -> None:
     assert first.shape == images.shape
 
 
-def test_what_is_no_image_is_refused() -> None:
+def test_augmentation_of_points_that_are_no_images_is_refused() -> None:
     with pytest.raises(ValueError, match=r"not for points of shape \(4,\)"):
         augment("strong", torch.zeros(2, 4), generator(1, "draws"))
     with pytest.raises(ValueError, match="more than 4 x 4 pixels"):

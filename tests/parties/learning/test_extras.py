@@ -18,13 +18,13 @@ for call in (jobs.require_torch, lambda: jobs.initial(spec, 1), lambda: NetworkL
 """
 
 
-def test_without_torch_all_can_be_imported_and_what_needs_it_says_so() -> None:
+def test_without_torch_modules_can_be_imported_and_training_names_the_extra() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
     expected = 'training needs torch, which is not installed: pip install "tacit-fl[train]"'
     assert done.stdout.splitlines() == [expected] * 3
 
 
-def test_importing_it_does_not_import_torch() -> None:
+def test_importing_the_learning_modules_does_not_import_torch() -> None:
     imports = "import sys, tacit.parties.learning.jobs, tacit.parties.learning.learners"
     script = f"{imports}; print('torch' in sys.modules, 'sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

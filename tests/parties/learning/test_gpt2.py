@@ -41,7 +41,7 @@ def small_learner(folder: str, **settings: float) -> GPT2Learner:
     return GPT2Learner(2, folder, **({"learning_rate": 3e-3, "steps": 30, "device": "cpu"} | settings))  # type: ignore[arg-type]
 
 
-def test_it_learns_texts(folder: str) -> None:
+def test_gpt2_learns_labels_of_texts(folder: str) -> None:
     learner = small_learner(folder)
     fresh = learner.initial(1)
     state = learner.fit(fresh, TEXTS, LABELS, 1)
@@ -71,7 +71,7 @@ def test_fits_of_a_warm_learner_continue_and_those_of_a_cold_one_start_again(fol
     assert int.from_bytes(second[:8], "little") == 4
 
 
-def test_padding_and_neighbours_change_nothing(folder: str) -> None:
+def test_padding_and_other_texts_of_a_batch_change_no_prediction(folder: str) -> None:
     learner = small_learner(folder, steps=3)
     state = learner.fit(learner.initial(1), TEXTS, LABELS, 1)
     together = learner.probabilities(state, np.append(TEXTS, ""))
@@ -82,7 +82,7 @@ def test_padding_and_neighbours_change_nothing(folder: str) -> None:
     assert np.isfinite(together).all()
 
 
-def test_work_counts_what_the_model_has(folder: str) -> None:
+def test_work_follows_from_the_size_of_the_model(folder: str) -> None:
     learner = small_learner(folder)
     numbers = (len(learner.initial(1)) - 8) / 12
     assert learner.fit_work(20)["train.parameter"] == 30 * numbers
@@ -91,7 +91,7 @@ def test_work_counts_what_the_model_has(folder: str) -> None:
     assert work["model.load"] == 3 * numbers
 
 
-def test_mistakes_are_one_line(folder: str, tmp_path: Path) -> None:
+def test_invalid_folders_points_and_learners_are_refused_in_one_line(folder: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"learner 'gpt2': path\(=''\) has no config.json; path must be a folder"):
         learner_of("gpt2", {}, (), 2)
     for name in ("config.json", "model.safetensors", "tokenizer_config.json"):

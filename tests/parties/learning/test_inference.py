@@ -11,7 +11,7 @@ LINEAR = ModelSpec("linear", (2,), 3)
 CORNERS = encode(np.array([9, 0, 0, 9, -9, -9, 0, 0, 0]))  # class by the larger coordinate, the third if negative
 
 
-def test_features_do_not_depend_on_the_company() -> None:
+def test_features_of_a_point_do_not_depend_on_the_other_points() -> None:
     images = generator(1, "images").random((260, 1, 8, 8), dtype=np.float32)
     vector = initial(SPEC, 1)
     together = embed_all(SPEC, vector, images, "cpu")
@@ -21,7 +21,7 @@ def test_features_do_not_depend_on_the_company() -> None:
     assert (embed_all(SPEC, vector, images[1:].copy()[:5]) == embed_all(SPEC, vector, images[1:6])).all()
 
 
-def test_no_point_has_no_features() -> None:
+def test_without_points_there_are_no_features() -> None:
     assert embed_all(SPEC, initial(SPEC, 1), np.empty((0, 1, 8, 8), np.float32)).shape == (0, 128)
 
 
@@ -34,7 +34,7 @@ def test_the_likeliest_class_is_predicted() -> None:
         accuracy(LINEAR, CORNERS, points, np.full(4, -1))
 
 
-def test_probabilities_are_those_of_the_logits() -> None:
+def test_probabilities_are_the_softmax_of_the_logits() -> None:
     points = np.array([[9.0, 0.0], [0.0, 0.0], [0.02, 0.01]])
     expected = [[81.0, 0.0, -81.0], [0.0, 0.0, 0.0], [0.18, 0.09, -0.27]]
     np.testing.assert_allclose(logits(LINEAR, CORNERS, points), expected, atol=1e-5)
@@ -44,7 +44,7 @@ def test_probabilities_are_those_of_the_logits() -> None:
     )
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_points_or_parameters_of_wrong_size_are_refused() -> None:
     with pytest.raises(ValueError, match=r"takes points of shape \(1, 8, 8\), not \(9, 9, 1\)"):
         embed_all(SPEC, initial(SPEC, 1), np.zeros((2, 9, 9, 1), np.uint8))
     with pytest.raises(ValueError, match=r"not \(65,\)"):

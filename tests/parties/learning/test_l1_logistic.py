@@ -39,7 +39,7 @@ def loss(terms: Terms, targets: Targets, intercept: float, weights: NDArray[np.f
     seed=st.integers(0, 2**32 - 1),
     penalty=st.sampled_from([0.1, 1.0, 10.0]),
 )
-def test_no_weight_gains_by_a_change(points: int, terms: int, seed: int, penalty: float) -> None:
+def test_no_change_of_a_weight_reduces_the_loss(points: int, terms: int, seed: int, penalty: float) -> None:
     columns, targets = drawn(points, terms, seed)
     intercept, weights = l1_logistic(columns, targets, penalty)
     least = loss(columns, targets, intercept, weights, penalty)
@@ -54,7 +54,7 @@ def test_no_weight_gains_by_a_change(points: int, terms: int, seed: int, penalty
 
 @pytest.mark.parametrize("penalty", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize(("points", "terms"), [(60, 80), (500, 30), (5000, 40)])
-def test_it_finds_what_another_solver_finds(points: int, terms: int, penalty: float) -> None:
+def test_the_loss_is_as_low_as_that_of_another_solver(points: int, terms: int, penalty: float) -> None:
     columns, targets = drawn(points, terms, 7)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -66,14 +66,14 @@ def test_it_finds_what_another_solver_finds(points: int, terms: int, penalty: fl
     assert loss(columns, targets, intercept, weights, penalty) <= least * (1 + 1e-5)
 
 
-def test_a_great_penalty_leaves_the_share_of_targets() -> None:
+def test_a_large_penalty_leaves_only_the_intercept() -> None:
     columns, targets = drawn(300, 10, 3)
     intercept, weights = l1_logistic(columns, targets, 1e4)
     assert not weights.any()
     np.testing.assert_allclose(1 / (1 + np.exp(-intercept)), targets.mean(), rtol=1e-6)
 
 
-def test_terms_that_never_change_have_no_weight() -> None:
+def test_constant_terms_have_no_weight() -> None:
     columns, targets = drawn(300, 9, 4)
     intercept, weights = l1_logistic(columns, targets, 1.0)
     constant = np.full((300, 2), 3, np.float32)
@@ -100,7 +100,7 @@ def test_a_term_of_another_scale_does_not_hide_the_others(length: float, offset:
     assert np.abs(weights[:-1]).sum() > 0.9 * np.abs(alone).sum()
 
 
-def test_terms_that_are_small_are_weighed_as_well() -> None:
+def test_scaling_terms_and_penalty_down_scales_the_weights_up() -> None:
     columns, targets = drawn(600, 12, 6)
     intercept, weights = l1_logistic(columns, targets, 1.0)
     smaller, larger = l1_logistic(columns * np.float32(2**-20), targets, 2**-20)
@@ -108,7 +108,7 @@ def test_terms_that_are_small_are_weighed_as_well() -> None:
     np.testing.assert_allclose(larger * 2**-20, weights, atol=1e-3)
 
 
-def test_it_ends_if_the_terms_determine_the_targets() -> None:
+def test_the_solver_ends_if_the_terms_determine_the_targets() -> None:
     columns = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
     intercept, weights = l1_logistic(columns, columns[:, 0] > 0, 1e-3)
     assert np.isfinite(intercept) and 10 < weights[0] < 1e4
@@ -128,6 +128,8 @@ def test_it_ends_if_the_terms_determine_the_targets() -> None:
         (np.array([[0], [np.inf]]), np.array([True, False]), 1.0, "a term is infinite or not a number"),
     ],
 )
-def test_what_has_no_single_minimum_is_refused(terms: Terms, targets: Targets, penalty: float, message: str) -> None:
+def test_input_without_a_single_minimum_is_refused(
+    terms: Terms, targets: Targets, penalty: float, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         l1_logistic(terms, targets, penalty)

@@ -21,7 +21,7 @@ def clusters(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return (np.eye(3, 4)[labels] + 0.1 * random.normal(size=(n, 4))).astype(np.float32), labels
 
 
-def test_it_learns_and_predicts() -> None:
+def test_a_network_learns_clusters_and_predicts_their_labels() -> None:
     learner: Learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=60, batch=20)
     points, labels = clusters()
     fresh = learner.initial(1)
@@ -31,7 +31,7 @@ def test_it_learns_and_predicts() -> None:
     assert (learner.probabilities(state, points).argmax(1) == labels).all()
 
 
-def test_steps_are_those_of_adam() -> None:
+def test_training_steps_equal_those_of_adam() -> None:
     points, labels = clusters(6)
     learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=3, batch=10, device="cpu")
     state = learner.fit(learner.fit(learner.initial(1), points, labels, 1), points, labels, 2)
@@ -58,7 +58,7 @@ def test_a_step_takes_a_batch_of_each_part() -> None:
         assert min(np.abs(one - numbers[0]).max() for one in numbers[1:]) < 1e-6
 
 
-def test_parts_are_all_points_and_passes_over_each_see_every_point_as_often() -> None:
+def test_training_on_parts_needs_all_points_and_visits_each_equally_often() -> None:
     points, labels = clusters(6)
     learner = NetworkLearner(LINEAR, learning_rate=0.1, steps=4, batch=2, device="cpu")
     begun = learner.initial(1)
@@ -93,13 +93,13 @@ def test_a_cold_learner_starts_again() -> None:
     assert warm.fit(first, points, labels, 5) != first
 
 
-def test_without_a_point_nothing_is_learnt() -> None:
+def test_training_without_points_keeps_the_state() -> None:
     learner = NetworkLearner(LINEAR)
     state = learner.initial(1)
     assert learner.fit(state, np.empty((0, 4)), np.empty(0, np.int64), 1) == state
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_invalid_states_labels_and_settings_are_refused() -> None:
     learner, (points, labels) = NetworkLearner(LINEAR), clusters()
     with pytest.raises(ValueError, match=r"state of linear: 4 bytes, not 188"):
         learner.predict(bytes(4), points)
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused() -> None:
             NetworkLearner(LINEAR, **settings)  # type: ignore[arg-type]
 
 
-def test_a_single_point_leaves_a_network_that_normalises_batches_as_it_is() -> None:
+def test_a_single_point_does_not_train_a_network_with_batch_normalisation() -> None:
     points, labels = np.zeros((1, 3, 12, 12), np.float32), np.array([1])
     for name, learns in (("fedct_pneumonia", False), ("small_cnn", True)):
         learner = NetworkLearner(ModelSpec(name, (3, 12, 12), 2), steps=1, device="cpu")

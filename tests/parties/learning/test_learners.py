@@ -48,7 +48,7 @@ def small_learner(name: str, classes: int = 3) -> Learner:
 
 @pytest.mark.parametrize("name", (*TABLES, "mlp"))
 @pytest.mark.parametrize("classes", [2, 3])
-def test_it_learns_clusters(name: str, classes: int) -> None:
+def test_every_learner_learns_clusters(name: str, classes: int) -> None:
     learner = learner_of(name, {}, (4,), classes)
     (points, labels), (new, right) = clusters(200, 1, classes), clusters(200, 2, classes)
     state = learner.fit(learner.initial(1), points, labels, 1)
@@ -67,7 +67,7 @@ def test_it_learns_clusters(name: str, classes: int) -> None:
     shown=st.sets(st.integers(0, 2), min_size=1),
 )
 @settings(max_examples=8, deadline=None)
-def test_the_same_arguments_give_the_same_bytes_whatever_classes_there_are(
+def test_equal_arguments_give_equal_states_for_any_set_of_classes(
     name: str, n: int, seed: int | bytes, shown: set[int]
 ) -> None:
     learner = small_learner(name)
@@ -90,7 +90,7 @@ def digests() -> str:
     return " ".join(hashlib.sha256(state).hexdigest() for state in states)
 
 
-def test_another_process_gives_the_same_bytes() -> None:
+def test_training_in_another_process_gives_the_same_state() -> None:
     code = f"import importlib.util as u; s = u.spec_from_file_location('t', {__file__!r}); "
     code += "m = u.module_from_spec(s); s.loader.exec_module(m); print(m.digests())"
     done = subprocess.run(
@@ -99,7 +99,7 @@ def test_another_process_gives_the_same_bytes() -> None:
     assert done.stdout.strip() == digests(), done.stderr
 
 
-def test_a_tree_says_what_scikit_learn_says() -> None:
+def test_a_tree_predicts_the_same_as_scikit_learn() -> None:
     points, labels = clusters()
     new, _ = clusters(300, 2)
     tree = DecisionTreeClassifier(random_state=number(5, "tree")).fit(points, labels)
@@ -108,7 +108,7 @@ def test_a_tree_says_what_scikit_learn_says() -> None:
     np.testing.assert_array_equal(found, tree.predict_proba(new).astype(np.float32))
 
 
-def test_a_forest_says_what_scikit_learn_says_also_with_a_class_that_was_not_seen() -> None:
+def test_a_forest_predicts_the_same_as_scikit_learn_also_without_one_class() -> None:
     points, labels = clusters()
     points, labels = points[labels != 1], labels[labels != 1]
     new, _ = clusters(300, 2)
@@ -120,7 +120,7 @@ def test_a_forest_says_what_scikit_learn_says_also_with_a_class_that_was_not_see
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_xgboost_says_what_its_own_classifier_says(classes: int) -> None:
+def test_xgboost_predicts_the_same_as_its_own_classifier(classes: int) -> None:
     (points, labels), (new, _) = clusters(90, 1, classes), clusters(300, 2, classes)
     theirs = xgboost.XGBClassifier(
         n_estimators=4, learning_rate=0.3, max_depth=6, tree_method="hist", n_jobs=1, base_score=0.5
@@ -151,7 +151,7 @@ def test_rulefit_has_the_rules_of_imodels_and_the_weights_of_another_solver() ->
     assert (abs(found[:, 1] - labels.mean()) > 0.2).any()
 
 
-def test_rulefit_never_has_more_rules_than_it_may() -> None:
+def test_rulefit_has_at_most_max_rules_rules() -> None:
     from tacit.parties.learning.rows import content, unpack
 
     learner = learner_of("rulefit", {"max_rules": 20, "penalty": 1e-6}, (4,), 2)
@@ -184,7 +184,7 @@ def test_a_warm_xgboost_adds_trees() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_without_a_point_nothing_is_learnt_and_all_classes_are_alike(name: str) -> None:
+def test_without_points_a_learner_keeps_its_state_and_predicts_equal_probabilities(name: str) -> None:
     learner = small_learner(name)
     fresh = learner.initial(1)
     assert learner.fit(fresh, np.empty((0, 4)), np.empty(0, np.int64), 1) == fresh
@@ -206,7 +206,7 @@ def test_images_are_rows_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_what_does_not_fit_is_refused(name: str) -> None:
+def test_invalid_points_labels_and_states_are_refused(name: str) -> None:
     learner, (points, labels) = small_learner(name), clusters()
     fresh = learner.initial(1)
     with pytest.raises(ValueError, match=r"90 labels in \[1, 3\]; 90 points need as many labels in \[0, 2\]"):
@@ -252,7 +252,7 @@ def test_work_grows_with_points_and_needs_no_data() -> None:
         ("mlp", {"steps": 1.5}, r"learner 'mlp': steps: Expected `int`, got `float`"),
     ],
 )
-def test_a_wrong_option_is_one_line(name: str, options: dict[str, object], line: str) -> None:
+def test_a_wrong_option_of_a_learner_is_refused_in_one_line(name: str, options: dict[str, object], line: str) -> None:
     with pytest.raises(ValueError, match=line) as caught:
         learner_of(name, options, (4,), 3)
     assert "\n" not in str(caught.value)
@@ -267,7 +267,7 @@ def test_networks_start_again_unless_warm() -> None:
         learner_of("network", {}, (4,), 3)
 
 
-def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_of_a_learner_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"learner 'xgboost' needs xgboost, which is not installed.*fl\[trees\]"):
         learner_of("xgboost", {}, (4,), 3)

@@ -29,7 +29,7 @@ def dense(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
 
-def test_every_model_that_is_known_can_be_built_and_no_other() -> None:
+def test_the_known_models_are_those_that_can_be_built() -> None:
     assert set(BUILDERS) == set(MODELS)
 
 
@@ -142,7 +142,7 @@ def test_images_are_standardised_inside_the_network() -> None:
         ({"name": "resnet18", "shape": (1, 32, 32)}, "takes 3 channels, not 1"),
     ],
 )
-def test_what_cannot_be_built_is_refused(arguments: dict[str, object], message: str) -> None:
+def test_an_invalid_model_is_refused(arguments: dict[str, object], message: str) -> None:
     given: dict[str, object] = {"name": "cnn13", "shape": (3, 32, 32), "classes": 10}
     with pytest.raises(ValueError, match=message):
         ModelSpec(**(given | arguments))  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from tacit.parties.learning.vectors import average, decode, encode
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
 
 
-def test_a_vector_goes_in_and_comes_out() -> None:
+def test_parameters_loaded_from_a_vector_are_stored_to_the_same_vector() -> None:
     network = build(SPEC)
     vector = encode(np.arange(size(SPEC), dtype=np.float32))
     load(network, vector)
@@ -63,7 +63,7 @@ def test_a_seed_gives_the_same_network_and_leaves_torchs_own_draws_alone() -> No
     st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1, max_size=5),
     st.integers(0, 2**32),
 )
-def test_averages_are_means(rows: list[list[float]], seed: int) -> None:
+def test_averages_of_parameters_are_weighted_means(rows: list[list[float]], seed: int) -> None:
     vectors = [encode(np.array(row)) for row in rows]
     weights = np.random.Generator(np.random.Philox(seed)).random(len(rows)) + 0.1
     close = {"rtol": 2.0**-23, "atol": 1e-8}  # the error of a float32 rounded once, and of float64 sums that cancel
@@ -72,7 +72,7 @@ def test_averages_are_means(rows: list[list[float]], seed: int) -> None:
     np.testing.assert_allclose(found, np.average(rows, axis=0, weights=weights), **close)
 
 
-def test_what_cannot_be_averaged_is_refused() -> None:
+def test_vectors_or_weights_that_cannot_be_averaged_are_refused() -> None:
     one = encode(np.ones(2))
     for vectors, weights, message in [
         ([], None, "no vector"),

@@ -13,7 +13,7 @@ from tacit.parties.learning.networks import MaxPool
     st.integers(2, 3),
     st.integers(0, 2**32),
 )
-def test_it_has_the_bits_of_torch(shape: tuple[int, ...], size: int, seed: int) -> None:
+def test_pooling_and_its_gradient_equal_torchs_bit_for_bit(shape: tuple[int, ...], size: int, seed: int) -> None:
     size = min(size, *shape[2:])
     dice = torch.Generator().manual_seed(seed)
     values = torch.randint(-2, 3, shape, generator=dice).float()  # many are equal
@@ -29,7 +29,7 @@ def test_it_has_the_bits_of_torch(shape: tuple[int, ...], size: int, seed: int) 
         assert torch.equal(theirs, ours) and theirs.stride() == ours.stride()
 
 
-def test_small_inputs_and_others_are_left_to_torch() -> None:
+def test_small_inputs_and_inputs_without_gradients_are_pooled() -> None:
     layer = MaxPool(2)
     assert torch.equal(layer(torch.arange(16.0).reshape(1, 4, 4)), torch.tensor([[[5.0, 7.0], [13.0, 15.0]]]))
     with torch.no_grad():

@@ -28,11 +28,11 @@ def test_texts_become_points_on_a_sphere(features: np.ndarray) -> None:
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, atol=1e-5)
 
 
-def test_what_means_the_same_lies_close(features: np.ndarray) -> None:
+def test_texts_of_similar_meaning_have_close_features(features: np.ndarray) -> None:
     assert features[0] @ features[1] > 0.5 > 0.2 > features[0] @ features[2]
 
 
-def test_the_other_texts_of_a_batch_change_nothing(features: np.ndarray, tmp_path: Path) -> None:
+def test_features_of_a_text_do_not_depend_on_the_other_texts(features: np.ndarray, tmp_path: Path) -> None:
     for place in (0, 2, 4):
         alone = features_of(TEXTS[place : place + 1], "minilm-l6", cache=tmp_path)
         np.testing.assert_allclose(alone[0], features[place], atol=1e-5)
@@ -43,6 +43,6 @@ def test_only_the_beginning_of_a_long_text_is_read(features: np.ndarray, tmp_pat
     np.testing.assert_allclose(features_of(longer, "minilm-l6", cache=tmp_path)[0], features[3], atol=1e-5)
 
 
-def test_numbers_are_no_texts() -> None:
+def test_numbers_are_refused_in_place_of_texts() -> None:
     with pytest.raises(DataError, match=r"features\(='minilm-l6'\) are those of texts, not of float64 \(3,\)"):
         features_of(np.zeros((2, 3)), "minilm-l6")

@@ -22,7 +22,7 @@ from tacit.parties.learning.local_update import Addition, Batches, LocalData, Lo
         ("authors-code", 19, 0.05),
     ],
 )
-def test_the_learning_rate_goes_by_the_labels_in_a_batch(recipe: str, labels: int, rate: float) -> None:
+def test_the_learning_rate_scales_with_the_labels_in_a_batch(recipe: str, labels: int, rate: float) -> None:
     assert LocalUpdate(recipe=recipe).rate(labels, 0) == rate
 
 
@@ -42,7 +42,7 @@ def test_the_cosine_starts_again_at_the_restart() -> None:
 
 
 @given(st.integers(0, 200), st.integers(0, 200), st.integers(1, 60))
-def test_batches_are_half_and_half_and_hold_no_more_than_there_is(labeled: int, others: int, most: int) -> None:
+def test_batches_mix_labeled_and_other_points_within_their_numbers(labeled: int, others: int, most: int) -> None:
     plan = Batches.plan(labeled, others, most)
     assert plan.labeled <= min(most, labeled)
     assert plan.others <= others
@@ -56,7 +56,7 @@ def test_batches_are_half_and_half_and_hold_no_more_than_there_is(labeled: int, 
         assert plan.others == min(others, min(most, labeled) or 2 * most)
 
 
-def test_a_point_without_a_label_takes_part_only_where_something_uses_it() -> None:
+def test_a_point_without_a_label_is_used_only_by_terms_that_need_no_label() -> None:
     labels = np.array([1, -1, 0, -1, 2])
     data = LocalData(np.zeros((5, 2)), labels, np.ones(5, np.float32), np.array([True, False, False, False, True]))
     assert [rows.tolist() for rows in LocalUpdate().usable(data)] == [[0, 4], [2]]

@@ -136,7 +136,7 @@ def test_points_without_any_label_do_not_train() -> None:
     assert some == train(LINEAR, vector, known, update_of(), 0, 1)
 
 
-def test_with_nothing_to_learn_from_the_parameters_stay() -> None:
+def test_training_without_points_keeps_the_parameters() -> None:
     vector = initial(SMALL, 1)
     result = train(SMALL, vector, data_of(SMALL, 0), update_of(), 0, 1)
     assert (result.parameters, result.steps) == (vector, 0)
@@ -155,7 +155,7 @@ def train_small(seed: int = 1, round_number: int = 3) -> Trained:
     return train(*small_arguments(seed, round_number))
 
 
-def test_the_same_seed_gives_the_same_bytes_whatever_was_computed_before() -> None:
+def test_the_same_seed_gives_the_same_parameters_after_other_training() -> None:
     first = train_small()
     torch.rand(5)
     train(SMALL, initial(SMALL, 2), data_of(SMALL, 4), update_of(), 0, 9)
@@ -180,14 +180,14 @@ def test_torchs_own_draws_are_left_alone() -> None:
     assert (torch.rand(3) == expected).all()
 
 
-def test_running_statistics_are_part_of_what_is_learnt() -> None:
+def test_training_changes_the_running_statistics() -> None:
     trained, vector = train_small(), initial(SMALL, 5)
     running = 2 * (32 + 64 + 128)
     changed = decode(trained.parameters)[-running:] != decode(vector)[-running:]
     assert changed.mean() > 0.9
 
 
-def test_bytes_stand_for_values_between_0_and_1_with_channels_last() -> None:
+def test_images_of_bytes_train_like_values_between_0_and_1() -> None:
     spec = ModelSpec("fedct_svhn", (3, 8, 8), 3)
     pictures = generator(1, "pictures").integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
     labels, vector = np.array([0, 1, 2, 0, 1, 2]), initial(spec, 1)
@@ -208,7 +208,7 @@ def test_bytes_stand_for_values_between_0_and_1_with_channels_last() -> None:
         ({"update": update_of(device="tpu")}, r"device\(='tpu'\) must be auto, cpu or cuda"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(change: dict[str, object], message: str) -> None:
+def test_invalid_data_parameters_and_settings_are_refused_in_one_line(change: dict[str, object], message: str) -> None:
     labels = change.get("labels", np.array([0, 1]))
     data = LocalData.supervised(change.get("images", np.zeros((2, 4))), labels)  # type: ignore[arg-type]
     begin, update = change.get("parameters", bytes(4 * size(LINEAR))), change.get("update", update_of())
@@ -217,7 +217,7 @@ def test_what_does_not_fit_is_refused_in_one_line(change: dict[str, object], mes
     assert "\n" not in str(caught.value)
 
 
-def test_a_gpu_that_is_not_there_is_refused() -> None:
+def test_a_missing_gpu_is_refused() -> None:
     if torch.cuda.is_available():
         result = train(SMALL, initial(SMALL, 5), data_of(SMALL, 4), update_of(device="cuda"), 0, 1)
         assert len(result.parameters) == 4 * size(SMALL)

@@ -6,7 +6,7 @@ from tacit.sim.compute import CostTable
 
 
 @pytest.mark.long
-def test_every_operation_is_measured() -> None:
+def test_every_operation_of_tabular_learners_is_measured() -> None:
     costs = measure_costs(repeats=1, quick=True)
     for name in ("decision-tree", "random-forest", "xgboost", "rulefit"):
         learner = learner_of(name, {}, (12,), 2)
@@ -15,7 +15,7 @@ def test_every_operation_is_measured() -> None:
         assert sum(count * costs[operation] for operation, count in work.items()) > 0
 
 
-def test_the_shipped_table_has_every_operation() -> None:
+def test_the_cost_table_has_every_operation_of_tabular_learners() -> None:
     table = CostTable.load()
     for name in ("decision-tree", "random-forest", "xgboost", "rulefit"):
         learner = learner_of(name, {}, (12,), 7)

@@ -18,7 +18,7 @@ class Control(Addition):
     vectors = 1.0
 
 
-def test_multiplications_are_those_of_the_layers() -> None:
+def test_the_number_of_multiplications_follows_from_the_layers() -> None:
     assert operations(SMALL).multiply_adds == 26 * 26 * 16 * 9 + 11 * 11 * 32 * 16 * 9 + 800 * 128 + 128 * 10
     linear = operations(ModelSpec("linear", (7,), 3))
     assert (linear.multiply_adds, linear.values, linear.numbers, linear.trained) == (21, 3, 24, 24)
@@ -32,7 +32,7 @@ def test_weight_normalisation_does_not_count_as_a_layer() -> None:
     assert operations(spec).multiply_adds == first + second + third + 128 * 10
 
 
-def test_training_costs_what_its_batches_hold() -> None:
+def test_the_work_of_training_follows_from_its_batches() -> None:
     update = LocalUpdate(epochs=5, labeled_batch=10)
     work = train_work(SMALL, update, 10, 45)  # four batches of 10 and 10 an epoch
     one = operations(SMALL)
@@ -43,7 +43,7 @@ def test_training_costs_what_its_batches_hold() -> None:
     assert work["model.load"] == work["model.store"] == size(SMALL)
 
 
-def test_a_teacher_costs_a_forward_pass_besides() -> None:
+def test_a_teacher_adds_the_work_of_a_forward_pass() -> None:
     plain, taught = (
         train_work(SMALL, LocalUpdate(additions=additions), 50, 50) for additions in ((), (Teacher(), Control()))
     )

@@ -37,7 +37,7 @@ def simulated(scenario: Scenario):
 
 
 @pytest.mark.parametrize("entropy", ["os", "seeded"])
-def test_all_that_is_released_is_what_the_oracle_says(entropy: str) -> None:
+def test_every_released_sum_and_label_equals_the_oracle(entropy: str) -> None:
     simulation, found = simulated(structs.replace(SMALL, entropy=entropy))
     assert (found.outcome, found.equals_plaintext, found.lost) == ("completed", True, [])
     assert len(found.output) == 4 * 64 + 4 and len(found.predictions) == 80
@@ -57,14 +57,14 @@ def test_all_that_is_released_is_what_the_oracle_says(entropy: str) -> None:
     ("step", "occurrence", "outcome"),
     [("sum.mask", 1, "completed"), ("cells.add", 3, "completed"), ("cells.label", 1, "completed")],
 )
-def test_a_lost_client_is_made_up_for(step: str, occurrence: int, outcome: str) -> None:
+def test_a_lost_client_leaves_the_result_equal_to_the_oracle(step: str, occurrence: int, outcome: str) -> None:
     fault = Fault(kind="crash", party="client/2", at=step, occurrence=occurrence)
     _, found = simulated(structs.replace(SMALL, fault=(fault,)))
     assert (found.outcome, found.equals_plaintext) == (outcome, True)
     assert [loss.party for loss in found.lost] == ["client/2"]
 
 
-def test_who_gets_the_end_of_a_sum_together_with_the_next_one_is_in_that() -> None:
+def test_a_client_that_receives_the_end_of_a_sum_late_is_in_the_next_sum() -> None:
     """Both are received at one time after a pause, or after a stream has waited for a lost segment."""
     fault = Fault(kind="pause", party="client/3", after="sum.reveal", lasts="2s")
     simulation, found = simulated(structs.replace(SMALL, fault=(fault,)))
@@ -72,7 +72,7 @@ def test_who_gets_the_end_of_a_sum_together_with_the_next_one_is_in_that() -> No
     assert [len(one.contributors) for one in simulation.server.released] == [4, 4, 4]
 
 
-def test_with_too_few_there_is_no_sum_and_what_was_asked_for_is_charged() -> None:
+def test_with_too_few_clients_a_run_is_aborted_and_charged_for_its_requests() -> None:
     faults = tuple(Fault(kind="crash", party=f"client/{i}", at="sum.mask", occurrence=2) for i in (1, 2))
     _, found = simulated(structs.replace(SMALL, fault=faults))
     assert found.outcome == "aborted" and found.equals_plaintext is None and found.output is None
@@ -80,7 +80,7 @@ def test_with_too_few_there_is_no_sum_and_what_was_asked_for_is_charged() -> Non
     assert 0 < found.privacy.epsilon < 8.0
 
 
-def test_without_noise_cells_are_of_use() -> None:
+def test_without_noise_labels_by_cells_are_accurate() -> None:
     kept = Privacy(epsilon="none", clip=5.0)
     plain = structs.replace(SMALL, entropy="seeded", privacy=kept, cells=Cells(count=10, steps=3))
     _, found = simulated(structs.replace(plain, data=structs.replace(SMALL.data, limit=240)))
@@ -97,7 +97,7 @@ def test_without_noise_cells_are_of_use() -> None:
         ("data.clients", "2", "3 (protocol.min_clients) or more"),
     ],
 )
-def test_what_cannot_go_together_is_refused(key: str, value: str, said: str) -> None:
+def test_incompatible_keys_are_refused(key: str, value: str, said: str) -> None:
     settings = ["protocol.min_clients=3", "data.limit=40", "fault=[]", "expect={}", f"{key}={value}"]
     with pytest.raises((ScenarioError, Problem), match=said.replace("(", r"\(").replace(")", r"\)")):
         Simulation(load("private-cells", settings), engine="inline").close()
@@ -121,20 +121,20 @@ def test_clients_refuse_invalid_values(monkeypatch: pytest.MonkeyPatch, wrong) -
     assert all("sent invalid values" in ending for ending in found.endings.values())
 
 
-def test_the_audit_refutes_noise_that_is_too_small_and_nothing_else() -> None:
+def test_the_audit_refutes_only_noise_that_is_too_small() -> None:
     right, wrong = audit(8.0, 60), audit(8.0, 60, factor=0.4)
     assert not right.refuted and wrong.refuted
     assert wrong.least_mu > wrong.mu == right.mu > right.least_mu
 
 
-def test_the_audit_looks_at_the_noise_of_the_fewest() -> None:
+def test_the_audit_has_the_mu_of_the_plan_with_the_fewest_noise_parts() -> None:
     """Its plan is the mechanism's, and the noise known to a colluding client does not count."""
     assert Plan.of(
         epsilon=8.0, delta=1e-5, count=2, steps=2, dimension=4, classes=3, clip=1.0, radius=0.5, sums_share=0.6, parts=2
     ).mu == pytest.approx(audit(8.0, 2).mu)
 
 
-def test_the_delta_that_is_stated_has_the_sampling_error() -> None:
+def test_the_stated_delta_includes_the_sampling_error() -> None:
     """The error is 2^-46 per number and client, times (1 + e^epsilon); rounding is far below that."""
     _, found = simulated(SMALL)
     plan, clients = plan_of(SMALL, 64, 10), SMALL.data.clients

@@ -35,7 +35,9 @@ labels = st.integers(-1, 3)
 
 @given(vectors, vectors, labels, labels, st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
-def test_no_release_moves_by_more_than_its_sensitivity(one, other, label, another, seed: int) -> None:
+def test_no_replaced_point_changes_a_release_by_more_than_its_sensitivity(
+    one, other, label, another, seed: int
+) -> None:
     """For any replaced point, and any centres that a server sends; exact, in integers."""
     free, random = plan(), np.random.default_rng(seed)
     others, known = random.normal(size=(4, 2)), Known(random.normal(size=2), random.normal(size=(3, 2)))
@@ -47,7 +49,7 @@ def test_no_release_moves_by_more_than_its_sensitivity(one, other, label, anothe
         assert squares <= math.ceil((bound * UNIT) ** 2)
 
 
-def test_the_bounds_are_reached() -> None:
+def test_some_replaced_point_changes_a_release_by_its_sensitivity() -> None:
     """Otherwise the noise would be larger than necessary."""
     free = plan()
     known = Known(np.zeros(2), np.array([[0.5, 0.0], [-0.5, 0.0], [0.0, 0.5]]))
@@ -59,7 +61,7 @@ def test_the_bounds_are_reached() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_all_releases_together_are_what_was_asked_for(epsilon: float) -> None:
+def test_all_releases_together_have_the_requested_epsilon(epsilon: float) -> None:
     private = plan(epsilon=epsilon)
     squares = [
         (bound / private.deviation(number)) ** 2 for number, bound in ((1, 4.0), (2, 1.4), (3, 1.4), (4, 2**0.5))
@@ -69,7 +71,7 @@ def test_all_releases_together_are_what_was_asked_for(epsilon: float) -> None:
     assert epsilon_of(private.mu_after(4), 1e-5) == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_the_parts_of_the_fewest_are_enough() -> None:
+def test_noise_of_the_fewest_clients_has_the_needed_variance() -> None:
     """Three parts of the noise have the variance that the mechanism needs, no matter how many more parts there are."""
     private, nothing = plan(epsilon=2.0, count=60, dimension=40), Known(np.zeros(40), np.zeros((60, 40)))
     for number in (2, 4):
@@ -90,7 +92,7 @@ def test_a_cell_with_a_small_noisy_count_keeps_its_centre() -> None:
     assert np.linalg.norm(mean_of(np.full(2, 2**60, np.uint64), 5, private)) == pytest.approx(private.clip)
 
 
-def test_sums_that_do_not_fit() -> None:
+def test_a_plan_whose_sums_exceed_64_bits_is_refused() -> None:
     assert plan(epsilon=1.0).problem(1000, 8) == ""
     assert "64 bits" in plan(epsilon=1e-5, clip=1e6).problem(1000, 8)
     with pytest.raises(ValueError, match=r"parts\(=0\)"):

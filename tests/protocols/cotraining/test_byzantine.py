@@ -16,9 +16,7 @@ def lie(kind: str, truth: np.ndarray, secret: bytes = b"s" * 32) -> Lie:
 
 
 @given(classes=st.integers(2, 12), seeds=st.lists(SEEDS, min_size=2, max_size=4, unique=True), unknown=st.booleans())
-def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(
-    classes: int, seeds: list[bytes], unknown: bool
-) -> None:
+def test_byzantine_clients_send_valid_but_wrong_labels(classes: int, seeds: list[bytes], unknown: bool) -> None:
     truth = np.arange(50) % classes
     known = np.full(50, -1) if unknown else truth
     colluding = [lie("colluding", known).labels(truth, classes, seed) for seed in seeds]
@@ -31,7 +29,7 @@ def test_byzantine_clients_send_labels_and_none_of_a_known_point_is_right(
     assert all((sent != truth).all() for sent in flipped)
 
 
-def test_what_is_random_is_drawn_anew_and_evenly() -> None:
+def test_random_labels_are_uniform_and_differ_between_seeds() -> None:
     truth = np.zeros(40_000, np.int64)
     sent = [lie("random", truth).labels(truth, 4, bytes([seed]) * 32) for seed in (1, 2)]
     for one in sent:
@@ -43,9 +41,7 @@ def test_what_is_random_is_drawn_anew_and_evenly() -> None:
 
 
 @given(byzantine=st.integers(0, 9), honest=st.integers(1, 9))
-def test_those_who_collude_win_a_majority_when_they_are_more_and_can_only_stop_a_qualified_one(
-    byzantine: int, honest: int
-) -> None:
+def test_colluding_clients_win_a_majority_but_only_block_a_qualified_majority(byzantine: int, honest: int) -> None:
     truth = np.arange(30) % 3
     sent = [lie("colluding", truth).labels(truth, 3, bytes([i]) * 32) for i in range(byzantine)]
     labels = np.stack([truth] * honest + sent)
@@ -60,7 +56,7 @@ def test_those_who_collude_win_a_majority_when_they_are_more_and_can_only_stop_a
         assert (few == -1).all()
 
 
-def test_another_kind_is_refused() -> None:
+def test_an_unknown_kind_of_false_client_is_refused() -> None:
     assert LIES == ("random", "flipped", "colluding", "stuffed", "scaled", "noise")
     with pytest.raises(ValueError, match="must be one of random, flipped, colluding, stuffed, scaled, noise"):
         lie("white", np.zeros(1, np.int64))

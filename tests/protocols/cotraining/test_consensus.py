@@ -56,7 +56,7 @@ def test_ties_go_to_the_lower_class() -> None:
     assert qualified(np.array([[3], [1]]), 4, 0.5).tolist() == [1]
 
 
-def test_nobody_agrees_on_nothing_and_labels_have_their_range() -> None:
+def test_a_consensus_of_no_client_or_of_labels_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match="nobody"):
         majority(np.zeros((0, 3), np.int64), 2)
     with pytest.raises(ValueError, match=r"labels are in \[0, 5\], not in \[0, 4\]"):
@@ -85,12 +85,12 @@ def test_labels_are_the_same_after_the_wire(voting: tuple[Labels, int], gaps: bo
     ("data", "gaps", "problem"),
     [(b"\x00", False, "2 bytes"), (b"\xff\xff", False, r"\[15, 15\]"), (b"\xab\xaa", True, "not in")],
 )
-def test_bytes_that_are_no_labels_are_refused(data: bytes, gaps: bool, problem: str) -> None:
+def test_bytes_that_encode_no_labels_are_refused(data: bytes, gaps: bool, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         unpack(data, 4, 10, gaps)
 
 
-def test_labels_that_cannot_be_are_not_packed() -> None:
+def test_labels_out_of_range_are_not_packed() -> None:
     for labels, gaps in (([10], False), ([-1], False), ([-2], True)):
         with pytest.raises(ValueError, match="not in"):
             pack(np.array(labels), 10, gaps)

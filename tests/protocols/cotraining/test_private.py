@@ -56,7 +56,7 @@ def bits_of(sent: bytes, points: int, classes: int) -> np.ndarray:
 
 
 @given(labelled(), st.sampled_from(["majority", "qualified"]), st.floats(0.05, 1.0))
-def test_without_noise_they_are_fedct_and_pate_exactly(
+def test_without_noise_dp_fedct_and_dp_pate_equal_fedct_and_pate(
     given_labels: tuple[np.ndarray, int], consensus: str, quorum: float
 ) -> None:
     labels, classes = given_labels
@@ -97,7 +97,7 @@ def test_bits_flip_with_the_stated_probability_and_anew_with_each_seed() -> None
     assert way.size(3000, 10) == 3750 and way.size(3, 3) == 2
 
 
-def test_ties_favour_no_class() -> None:
+def test_ties_are_drawn_without_favouring_a_class() -> None:
     labels = np.zeros((5, 20_000), np.int64)
     found = shared(NoisyLabels(flip=0.5), labels, 10)[1]
     # If ties went to the lowest class, class 9 would have almost none.
@@ -105,7 +105,7 @@ def test_ties_favour_no_class() -> None:
     assert (shared(NoisyLabels("qualified", 0.9, 0.5), labels, 10)[1] == -1).all()
 
 
-def test_what_is_taken_for_the_votes_is_right_on_average() -> None:
+def test_votes_estimated_from_flipped_bits_are_unbiased() -> None:
     labels = np.zeros((9, 20_000), np.int64)
     flip = 0.3
     counts = sum(bits_of(one, 20_000, 4) for one in shared(NoisyLabels(flip=flip), labels, 4)[0])
@@ -133,7 +133,7 @@ def test_laplace_noise_on_the_votes_has_its_scale() -> None:
     assert np.abs(exact - (np.arange(40_000) + 0.5) / 40_000).max() < 0.01  # Kolmogorov-Smirnov: 0.0068 in 95 %
 
 
-def test_only_a_student_learns_from_teachers() -> None:
+def test_only_fedct_is_collaborative_and_pate_trains_a_student() -> None:
     options = Options(flip=0.25, sigma=3.0)
     noisy, pate, dp_pate = (ALGORITHMS[name](options).sharing for name in ("dp-fedct", "pate", "dp-pate"))
     assert noisy == NoisyLabels(flip=0.25) and noisy.collaborative
@@ -141,7 +141,7 @@ def test_only_a_student_learns_from_teachers() -> None:
     assert dp_pate == NoisyTeachers(sigma=3.0)
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_invalid_settings_and_messages_are_refused() -> None:
     for make in (lambda: NoisyLabels(flip=0.6), lambda: NoisyTeachers(sigma=-1.0), lambda: NoisyLabels(quorum=0.0)):
         with pytest.raises(ValueError, match=r"\(="):
             make()

@@ -87,7 +87,7 @@ def assert_same(clients: Sequence[CotrainingClient], expected: Sequence[Softmax]
         np.testing.assert_allclose(Softmax(client.learnt).weights, one.weights, atol=2e-6)
 
 
-def test_dd_learns_the_mean_of_all_probabilities_beside_its_own_labels() -> None:
+def test_a_dd_client_learns_the_mean_probabilities_and_its_own_labels() -> None:
     server, clients = cotrained("dd", 2)
     expected = begun()
     for i, one in enumerate(expected):
@@ -101,7 +101,7 @@ def test_dd_learns_the_mean_of_all_probabilities_beside_its_own_labels() -> None
     np.testing.assert_allclose(np.frombuffer(server.agreed, "<f4").reshape(-1, CLASSES), last, atol=1e-5)
 
 
-def test_fedmd_learns_public_labels_first_then_digests_and_revisits() -> None:
+def test_a_fedmd_client_learns_public_labels_then_digests_and_revisits() -> None:
     _, clients = cotrained("fedmd", 2, period=2)
     expected = begun()
     for i, one in enumerate(expected):
@@ -117,7 +117,7 @@ def test_fedmd_learns_public_labels_first_then_digests_and_revisits() -> None:
 
 
 @pytest.mark.parametrize("name", ["local", "centralised"])
-def test_who_shares_nothing_learns_alone(name: str) -> None:
+def test_local_and_centralised_learning_equal_training_alone(name: str) -> None:
     server, clients = cotrained(name, 3)
     expected = begun()
     for i, one in enumerate(expected):
@@ -127,7 +127,7 @@ def test_who_shares_nothing_learns_alone(name: str) -> None:
     assert server.agreed == b""
 
 
-def test_fedct_learns_the_majority_beside_its_own_labels() -> None:
+def test_a_fedct_client_learns_the_majority_and_its_own_labels() -> None:
     _, clients = cotrained("fedct", 2)
     expected = begun()
     for i, one in enumerate(expected):

@@ -206,7 +206,7 @@ def test_clients_may_learn_in_different_ways() -> None:
     assert labels_of(agreed) == plain_loop(learners, [everyone()] * 3, [everyone()] * 3)
 
 
-def test_who_is_lost_before_it_learns_or_before_it_answers_is_out_of_that_rounds_consensus() -> None:
+def test_a_client_lost_before_its_answer_is_left_out_of_that_rounds_consensus() -> None:
     own = {"client/1": 2, "client/2": 2}
     faults = (
         Crash("client/1", at="cotrain.predict", occurrence=2, back_after=1.0),
@@ -277,7 +277,7 @@ def test_a_crash_at_any_step_ends_in_a_result_or_an_outcome(step: Any, when: str
         assert "client/1" not in records[-1].answered
 
 
-def test_too_few_answers_lose_the_round_and_leave_what_was_agreed_on() -> None:
+def test_too_few_answers_lose_the_round_and_keep_the_agreed_labels() -> None:
     faults = [Crash(f"client/{i}", at="cotrain.learn", occurrence=2, back_after=1.0) for i in range(3)]
     _, _, records, _, agreed = cotrained(settings_of(), *faults)
     assert records[1].lost == "1 clients with predictions are left; min_clients is 2"
@@ -315,7 +315,7 @@ def test_invalid_predictions_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("fedct", 30), ("dd", 2400), ("fedmd", 2400), ("local", 0)])
-def test_bytes_are_those_of_the_formula(name: str, size: int) -> None:
+def test_bytes_sent_equal_the_formula(name: str, size: int) -> None:
     settings = settings_of(name)
     _, _, _, world, _ = cotrained(settings)
     payload = {row.type: 0 for row in world.ledger.rows()}
@@ -349,7 +349,7 @@ def test_the_same_seed_gives_the_same_trace_and_models(name: str) -> None:
     assert [client.learnt for client in one] == [client.learnt for client in two]
 
 
-def test_where_it_is_computed_changes_nothing() -> None:
+def test_computing_in_a_pool_changes_no_trace_hash() -> None:
     learners = (NetworkLearner(ModelSpec("linear", (64,), 10), 0.01, 16, 3, device="cpu"),) * CLIENTS
     inline = cotrained(settings_of(learners=learners))[3]
     engine = make_engine("pool:2")

@@ -21,7 +21,9 @@ shapes = st.tuples(st.integers(1, 9), st.integers(0, 12), st.integers(1, 5))
 
 
 @given(shapes, st.integers(0, 2**32 - 1), st.floats(0.01, 1))
-def test_counts_and_consensus_are_those_of_plain_votes(shape: tuple[int, int, int], seed: int, quorum: float) -> None:
+def test_counts_and_consensus_of_summed_votes_equal_those_of_plain_votes(
+    shape: tuple[int, int, int], seed: int, quorum: float
+) -> None:
     clients, points, classes = shape
     labels = np.random.default_rng(seed).integers(0, classes, (clients, points))
     abstaining = packed(None, points, classes)
@@ -33,14 +35,14 @@ def test_counts_and_consensus_are_those_of_plain_votes(shape: tuple[int, int, in
     np.testing.assert_array_equal(qualified_of(counts, voters, quorum), qualified(labels, classes, quorum))
 
 
-def test_the_most_voters_do_not_carry() -> None:
+def test_the_largest_number_of_voters_overflows_no_counter() -> None:
     one = packed(np.zeros(2, np.int64), 2, 3)
     counts, voters = counted(one * np.uint64(65535), 2, 3)
     assert voters == 65535 and counts.tolist() == [[65535, 0, 0]] * 2
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3, 7])
-def test_what_no_votes_add_up_to_is_seen(place: int) -> None:
+def test_a_sum_that_no_votes_add_up_to_is_detected(place: int) -> None:
     """A client adds one to a counter; the last counter belongs to no point."""
     total = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
     total[place // 4] += np.uint64(1) << np.uint64(16 * (place % 4))
@@ -48,7 +50,7 @@ def test_what_no_votes_add_up_to_is_seen(place: int) -> None:
         counted(total, 2, 3)
 
 
-def test_what_adds_up_is_not_seen() -> None:
+def test_a_false_vote_that_keeps_the_totals_is_not_detected() -> None:
     """A client moves another client's vote; only a proof that its own votes are one-hot could detect this."""
     honest = packed(np.array([0, 1]), 2, 3) + packed(np.array([0, 2]), 2, 3)
     crafted = packed(np.array([1, 0]), 2, 3)
@@ -59,7 +61,7 @@ def test_what_adds_up_is_not_seen() -> None:
 
 
 @pytest.mark.parametrize("taken", range(8))
-def test_a_label_is_not_taken_from_a_class_that_nobody_gave(taken: int) -> None:
+def test_a_vote_taken_from_a_class_without_votes_is_detected(taken: int) -> None:
     """A client's vote of 2 for one class and of -1 for another, at any point, is detected."""
     points, classes = 2, 4
     first = classes * (taken // classes)
@@ -74,13 +76,13 @@ def test_a_label_is_not_taken_from_a_class_that_nobody_gave(taken: int) -> None:
 
 
 @pytest.mark.parametrize("labels", [np.array([0, 3]), np.array([-1, 0]), np.array([0])])
-def test_labels_that_make_no_vote(labels: np.ndarray) -> None:
+def test_labels_out_of_range_are_refused_as_votes(labels: np.ndarray) -> None:
     with pytest.raises(ValueError, match="make a vote"):
         packed(labels, 2, 3)
 
 
 @pytest.mark.parametrize(("name", "learner"), [("dp-fedct", "decision-tree"), ("dd", "network")])
-def test_what_has_no_votes_is_sent_as_ever(name: str, learner: str) -> None:
+def test_noisy_labels_and_probabilities_are_sent_without_a_secure_sum(name: str, learner: str) -> None:
     """Noisy labels and probabilities are not votes, so they are sent unchanged with any value of the key."""
     changes = [*CHANGES, f"protocol.name={name}", f"learner.name={learner}", "cotraining.votes=secure"]
     simulation = Simulation(load("fedct-digits", changes))
@@ -94,7 +96,7 @@ def test_what_has_no_votes_is_sent_as_ever(name: str, learner: str) -> None:
 
 @pytest.mark.parametrize("name", ["fedct", "pate"])
 @pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "sum.deal", "sum.mask", "sum.reveal"])
-def test_a_client_lost_in_the_sum(name: str, step: str) -> None:
+def test_the_vote_of_a_lost_client_counts_once_its_masked_values_were_received(name: str, step: str) -> None:
     """The vote of a client counts if its masked values were received, and the round is not lost."""
     changes = [*CHANGES, f"protocol.name={name}", "cotraining.votes=secure"]
     fault = [Fault(kind="crash", party="client/2", before=step)]
@@ -111,7 +113,7 @@ def test_a_client_lost_in_the_sum(name: str, step: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fedct", "pate"])
-def test_a_run_comes_to_the_same_and_sends_no_labels(name: str) -> None:
+def test_a_run_with_secure_votes_has_the_same_result_and_sends_no_labels(name: str) -> None:
     changes = [*CHANGES, f"protocol.name={name}"]
     runs = [Simulation(load("fedct-digits", [*changes, f"cotraining.votes={way}"])) for way in ("plain", "secure")]
     found = []

@@ -35,7 +35,7 @@ def montgomery_ladder(scalar: bytes, point: bytes) -> bytes:
     return (x2 * pow(z2, P - 2, P) % P).to_bytes(32, "little")
 
 
-def test_equals_an_independent_computation() -> None:
+def test_the_shared_secret_equals_an_independent_computation() -> None:
     mine, theirs = bytes(range(1, 33)), hashlib.sha256(b"another").digest()
     base = (9).to_bytes(32, "little")
     pair, peer = KeyPair(mine), KeyPair(theirs)
@@ -58,7 +58,7 @@ def test_secrets_and_salts_of_any_length_equal_hmac(secret: bytes, salt: bytes) 
     assert derive_key(secret, salt, "check", 1, 0, (), 16) == expected[:16]
 
 
-def test_every_context_has_its_own_key() -> None:
+def test_every_context_derives_its_own_key() -> None:
     contexts = [
         (purpose, round_number, attempt, names)
         for purpose in ("gcm-lo-hi", "gcm-hi-lo", "rowsum-own")
@@ -72,12 +72,12 @@ def test_every_context_has_its_own_key() -> None:
 
 
 @pytest.mark.parametrize("public", [bytes(32), b"\1" + bytes(31), bytes(31), bytes(33)])
-def test_refuses_keys_of_small_order_and_wrong_size(public: bytes) -> None:
+def test_keys_of_small_order_and_wrong_size_are_refused(public: bytes) -> None:
     with pytest.raises(ValueError):
         KeyPair.generate(Entropy.seeded(1, "x")).agree(public)
 
 
-def test_travels_to_a_worker_and_shows_no_secret() -> None:
+def test_a_private_key_can_be_pickled_and_its_representation_has_no_secret() -> None:
     seed = bytes(range(32))
     pair = KeyPair(seed)
     assert pickle.loads(pickle.dumps(pair)).public == pair.public

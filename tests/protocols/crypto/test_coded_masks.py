@@ -19,7 +19,7 @@ def sizes(draw: st.DrawFn) -> tuple[int, int, int, int]:
 
 
 @given(sizes(), st.integers(1, 4), st.integers(0, 99), st.data())
-def test_any_needed_pieces_give_the_sum_of_the_masks(
+def test_any_required_number_of_pieces_gives_the_sum_of_the_masks(
     size: tuple[int, int, int, int], masks: int, seed: int, data: st.DataObject
 ) -> None:
     dimension, needed, private, clients = size
@@ -34,7 +34,9 @@ def test_any_needed_pieces_give_the_sum_of_the_masks(
 
 
 @given(sizes(), st.data())
-def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_pieces_held_by_colluding_clients_are_uniform_for_every_mask(
+    size: tuple[int, int, int, int], data: st.DataObject
+) -> None:
     """The coefficients of the uniform parts in any T pieces are invertible, so each value of the pieces is equally
     likely."""
     _, needed, private, clients = size
@@ -44,7 +46,7 @@ def test_private_pieces_are_uniform_whatever_the_mask_is(size: tuple[int, int, i
 
 
 @given(sizes(), st.data())
-def test_any_needed_columns_are_invertible(size: tuple[int, int, int, int], data: st.DataObject) -> None:
+def test_any_required_number_of_columns_is_invertible(size: tuple[int, int, int, int], data: st.DataObject) -> None:
     _, needed, _, clients = size
     places = data.draw(st.lists(st.integers(0, clients - 1), min_size=needed, max_size=needed, unique=True))
     table = encoding(needed, clients)

@@ -15,7 +15,7 @@ ORDER = GROUP.order
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, ORDER - 3, ORDER - 2, ORDER - 1, None]))
-def test_powers_of_a_secret_exponent_are_those_of_the_group(seed: int, exponent: int | None) -> None:
+def test_powers_of_a_secret_exponent_equal_those_of_the_group(seed: int, exponent: int | None) -> None:
     entropy = Entropy.seeded(seed)
     k = exponent or GROUP.random_exponent(entropy)
     element, own = GROUP.random_element(entropy), SecretExponent(k)
@@ -27,7 +27,7 @@ def test_powers_of_a_secret_exponent_are_those_of_the_group(seed: int, exponent:
 @pytest.mark.parametrize("few", [0, 256])
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 12), bits=st.sampled_from([1, 8, 128, 256]))
-def test_a_product_of_powers(few: int, seed: int, count: int, bits: int) -> None:
+def test_a_product_of_powers_equals_the_separate_powers(few: int, seed: int, count: int, bits: int) -> None:
     entropy = Entropy.seeded(seed)
     points = [GROUP.random_element(entropy) for _ in range(count)]
     points[-1] = points[0]  # sums of equal points
@@ -46,12 +46,12 @@ def test_a_product_of_powers(few: int, seed: int, count: int, bits: int) -> None
     assert copies == [GROUP.encode(point) for point in points]  # the points are unchanged
 
 
-def test_a_product_of_nothing_is_the_identity() -> None:
+def test_an_empty_product_is_the_identity() -> None:
     assert product_of_powers([], []) == GROUP.identity
     assert product_of_powers([GROUP.generator] * 300, [0] * 300) == GROUP.identity
 
 
-def test_what_is_refused() -> None:
+def test_invalid_exponents_and_points_are_refused() -> None:
     for exponent in (0, -1, ORDER):
         with pytest.raises(ValueError, match="below the order") as found:
             SecretExponent(exponent)

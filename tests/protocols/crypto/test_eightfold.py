@@ -52,32 +52,32 @@ def way(request, monkeypatch):
 
 @settings(SAME_WAY, max_examples=60)
 @given(ODD, st.integers(1, 2**300), st.lists(st.integers(-(2**950), 2**950), min_size=3, max_size=18))
-def test_powers_equal_pythons(way, modulus, exponent, bases):
+def test_powers_equal_those_of_python(way, modulus, exponent, bases):
     found = powers([mpz(base) for base in bases], mpz(exponent), modulus)
     assert found == [pow(base, exponent, int(modulus)) for base in bases]
 
 
 @settings(SAME_WAY, max_examples=60)
 @given(ODD, st.integers(0, 2**300), st.lists(st.integers(-(2**950), 2**1900), min_size=2, max_size=18))
-def test_powers_modulo_a_square_equal_pythons(way, root, exponent, bases):
+def test_powers_modulo_a_square_equal_those_of_python(way, root, exponent, bases):
     found = square_powers([mpz(base) for base in bases], mpz(exponent), root)
     assert found == [pow(base, exponent, int(root) ** 2) for base in bases]
 
 
 @settings(SAME_WAY, max_examples=60)
 @given(ODD, st.lists(st.tuples(st.integers(0, 2**1900), st.integers(0, 2**62) | st.integers(0, 2**300)), max_size=18))
-def test_each_base_has_an_exponent_of_its_own(way, root, pairs):
+def test_powers_take_an_exponent_for_each_base(way, root, pairs):
     found = square_powers([mpz(base) for base, _ in pairs], [mpz(exponent) for _, exponent in pairs], root)
     assert found == [pow(base, exponent, int(root) ** 2) for base, exponent in pairs]
 
 
-def test_as_many_exponents_as_bases():
+def test_another_number_of_exponents_than_bases_is_refused():
     with pytest.raises(ValueError, match="3 bases have 2 exponents"):
         square_powers([mpz(2)] * 3, [mpz(1)] * 2, mpz(7))
 
 
 @pytest.mark.parametrize("bits", [51, 52, 53, 1024, 2048, 3072, 4096, 6144])
-def test_the_largest_numbers_of_a_length(way, bits):
+def test_the_largest_moduli_and_bases_overflow_no_sum(way, bits):
     """All digits of the modulus and of its multiples are as large as possible: sums must not overflow."""
     modulus = (mpz(1) << bits) - 1
     bases = [modulus - 1, modulus - 2, (modulus - 1) // 2, mpz(0), mpz(1), modulus, modulus + 1, mpz(2), mpz(3)]
@@ -100,7 +100,7 @@ def test_the_largest_numbers_of_a_length(way, bits):
 
 @settings(SAME_WAY, max_examples=40)
 @given(ODD, st.integers(1, 90), st.integers(3, 17), st.integers(1, 4), st.integers(0, 5), st.integers(0, 2**32))
-def test_products_of_a_table(way, modulus, size, rows, columns, blocks, seed):
+def test_products_of_table_entries_equal_those_of_python(way, modulus, size, rows, columns, blocks, seed):
     draws = generator(seed, "eightfold")
     entries = [mpz.from_bytes(draws.bytes(size), "little") for _ in range(7)]
     indices = draws.integers(0, 7, (rows, columns, blocks), dtype=np.int32)
@@ -118,7 +118,7 @@ def test_products_of_a_table(way, modulus, size, rows, columns, blocks, seed):
 
 @settings(SAME_WAY, max_examples=40)
 @given(st.integers(1, 90), st.integers(0, 17), st.integers(0, 70), st.integers(0, 5), st.integers(0, 2**32))
-def test_sums_of_a_table(way, size, rows, columns, blocks, seed):
+def test_sums_of_table_entries_equal_those_of_python(way, size, rows, columns, blocks, seed):
     draws = generator(seed, "sums")
     entries = [mpz.from_bytes(draws.bytes(size), "little") for _ in range(6)] + [mpz(256) ** size - 1]
     indices = draws.integers(0, 7, (rows, columns, blocks), dtype=np.int32)
@@ -132,7 +132,7 @@ def test_sums_of_a_table(way, size, rows, columns, blocks, seed):
 
 @settings(SAME_WAY, max_examples=40)
 @given(ODD, st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 2**32))
-def test_products_of_all_subsets(way, modulus, widths, seed):
+def test_products_of_all_subsets_equal_those_of_the_subset_table(way, modulus, widths, seed):
     draws, square = Entropy.seeded(seed, "subsets"), int(modulus) ** 2
     groups = [[_unit(square, draws) for _ in range(width)] for width in widths]
     elements = [split_all(group, modulus) for group in groups]
@@ -154,13 +154,13 @@ def _unit(square, draws):
     return mpz(value)
 
 
-def test_sums_of_the_largest_numbers(way):
+def test_sums_of_the_largest_numbers_are_exact(way):
     table, indices = SumTable([mpz(2) ** 64 - 1], 8), np.zeros((3, 40, 300), np.int32)
     assert table.sums(indices) == [300 * (2**40 - 1) * (2**64 - 1)] * 3
 
 
 @pytest.mark.parametrize("index", [-1, 2])
-def test_an_index_that_no_entry_has(way, index):
+def test_an_index_out_of_the_table_is_refused(way, index):
     for table in (Table([mpz(2), mpz(3)], 1, mpz(101)).products, SumTable([mpz(2), mpz(3)], 1).sums):
         with pytest.raises(ValueError, match=r"an index must be in 0\.\.1"):
             table(np.full((3, 1, 1), index, np.int32))
@@ -175,7 +175,7 @@ def test_even_and_overlong_moduli_are_computed_one_by_one(way):
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_pair_is_the_same_either_way(way, fresh):
+def test_a_pair_of_secure_hamming_is_equal_with_and_without_the_library(way, fresh):
     bits = generator(1, "bits").integers(0, 2, (2, 11, 70))
 
     def played():
@@ -190,7 +190,7 @@ def test_a_pair_is_the_same_either_way(way, fresh):
         assert played() == found
 
 
-def test_what_a_public_key_computes_is_the_same_either_way(way):
+def test_ciphertexts_are_equal_with_and_without_the_library(way):
     key = generate(512, Entropy.seeded(1), insecure=True)
     public, n = key.public, key.public.n
     plaintexts = [0, 1, 5, n - 1, n // 2, *range(6)]
@@ -210,7 +210,7 @@ def test_what_a_public_key_computes_is_the_same_either_way(way):
     assert key.decrypt_all(found[1]) == [a * b % n for a, b in zip(plaintexts, factors, strict=True)]
 
 
-def test_a_file_that_is_no_library_is_none(monkeypatch, tmp_path):
+def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path):
     (tmp_path / f"_eightfold{module.EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
     monkeypatch.setattr(module, "__file__", str(tmp_path / "eightfold.py"))
     module._loaded.cache_clear()
@@ -221,5 +221,5 @@ def test_a_file_that_is_no_library_is_none(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or platform.machine() != "x86_64", reason="no compiler for it here")
-def test_it_is_compiled_where_a_compiler_is():
+def test_the_library_is_compiled_if_there_is_a_compiler():
     assert any(module.Path(module.__file__).with_name(f"_eightfold{s}").is_file() for s in module.EXTENSION_SUFFIXES)

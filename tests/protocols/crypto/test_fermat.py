@@ -30,7 +30,7 @@ def no_libcrypto(monkeypatch):
 
 
 @given(PRIMES, st.integers(1, 2**1100), st.integers(1, 7))
-def test_all_ways_equal_python_pow(prime, value, window):
+def test_every_implementation_equals_pythons_pow(prime, value, window):
     if value % prime == 0:
         value += 1
     expected = (pow(value, int(prime) - 1, int(prime) ** 2) - 1) // prime
@@ -42,14 +42,14 @@ def test_all_ways_equal_python_pow(prime, value, window):
 
 @pytest.mark.parametrize("way", [fermat_quotient, *WAYS])
 @pytest.mark.parametrize("bits", [256, 512, 1024, 1536])
-def test_the_sizes_in_use(bits, way):
+def test_quotients_of_primes_of_the_sizes_in_use_are_right(bits, way):
     prime = gmpy2.next_prime(mpz(3) << (bits - 2))
     quotient = way(prime)
     for value in (mpz(1), mpz(2), prime - 1, prime + 1, prime**2 - 1, prime**2 + 1, mpz(7) ** bits, -(mpz(7) ** bits)):
         assert quotient(value) == (gmpy2.powmod(value, prime - 1, prime**2) - 1) // prime
 
 
-def test_a_way_is_chosen_without_libcrypto(no_libcrypto):
+def test_an_implementation_is_chosen_without_libcrypto(no_libcrypto):
     ways = [type(fermat_quotient(gmpy2.next_prime(mpz(1) << bits))) for bits in (512, 1024)]
     assert ways == [PlainQuotient, SplitQuotient]
 
@@ -60,7 +60,7 @@ def test_libcrypto_is_used_from_256_bits_on():
     assert ways == [PlainQuotient, LibcryptoQuotient, LibcryptoQuotient]
 
 
-def test_a_library_without_the_functions_is_none(monkeypatch):
+def test_a_libcrypto_without_the_functions_is_not_used(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     libcrypto.cache_clear()
     try:
@@ -79,7 +79,7 @@ def test_threads_may_share_a_quotient():
 
 
 @needs_libcrypto
-def test_a_quotient_travels_and_its_pointers_do_not():
+def test_a_pickled_quotient_works_without_the_original_pointers():
     prime = gmpy2.next_prime(mpz(3) << 510)
     original = with_libcrypto(prime)
     expected, copy = original(mpz(5)), pickle.loads(pickle.dumps(original))
@@ -90,7 +90,7 @@ def test_a_quotient_travels_and_its_pointers_do_not():
 
 @settings(max_examples=20)
 @given(PRIMES, st.integers(1, 2**300), st.integers(1, 2**300))
-def test_it_is_a_logarithm(prime, x, y):
+def test_the_fermat_quotient_is_a_logarithm(prime, x, y):
     x, y = (value + (value % prime == 0) for value in (mpz(x), mpz(y)))
     quotient = SplitQuotient(prime)
     assert quotient(x * y) == (quotient(x) + quotient(y)) % prime
@@ -98,6 +98,6 @@ def test_it_is_a_logarithm(prime, x, y):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_multiples_of_the_prime_have_none(way):
+def test_multiples_of_the_prime_have_no_quotient(way):
     with pytest.raises(ValueError, match="divides the value"):
         way(mpz(1009))(mpz(2018))

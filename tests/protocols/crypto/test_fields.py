@@ -10,7 +10,7 @@ from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_field
 
 
 @given(st.data(), st.integers(1, 32))
-def test_round_trip_in_whole_bytes(data: st.DataObject, width: int) -> None:
+def test_packed_fields_take_whole_bytes_and_are_read_back(data: st.DataObject, width: int) -> None:
     values = data.draw(st.lists(st.integers(0, 2**width - 1), max_size=80))
     packed = pack_fields(np.array(values, dtype=np.int64), width)
     assert len(packed) == field_bytes(len(values), width) == -(-len(values) * width // 8)
@@ -19,7 +19,7 @@ def test_round_trip_in_whole_bytes(data: st.DataObject, width: int) -> None:
     assert int.from_bytes(packed, "little") == sum(value << (width * i) for i, value in enumerate(values))
 
 
-def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packing_in_chunks_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(100) % 32
     whole = pack_fields(values, 5)
     monkeypatch.setattr(fields, "_CHUNK", 32)
@@ -27,7 +27,7 @@ def test_chunks_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unpack_fields(whole, 5, 100).tolist() == values.tolist()
 
 
-def test_errors_give_the_sizes() -> None:
+def test_errors_in_packed_fields_state_the_sizes() -> None:
     with pytest.raises(ValueError, match="hold 0 to 7; a value is out of range"):
         pack_fields(np.array([0, 8]), 3)
     with pytest.raises(ValueError, match="hold 0 to 7; a value is out of range"):

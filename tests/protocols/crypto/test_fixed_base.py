@@ -32,7 +32,7 @@ def test_powers_equal_python_pow(modulus, base, comb, data):
     assert table.power(exponents[0]) == powers[0]
 
 
-def test_more_exponents_than_one_batch():
+def test_exponents_beyond_one_batch_are_raised_correctly():
     table = FixedBase(mpz(3), mpz(1009), Comb(3, 2, 2))
     exponents = [i % 4096 for i in range(0, 300 * 17, 17)]
     powers = [join(product, slope, mpz(1009), mpz(1009**2)) for product, slope in table.powers(exponents)]
@@ -62,7 +62,7 @@ def test_random_powers_reach_every_exponent():
 
 
 @given(MODULI, st.lists(st.integers(1, 2**300), min_size=1, max_size=5))
-def test_split_and_subset_products(modulus, values):
+def test_products_of_subsets_equal_the_products_of_their_values(modulus, values):
     square = modulus * modulus
     units = [unit(value, modulus) for value in values]
     parts = split_all(units, modulus)
@@ -106,6 +106,6 @@ def test_more_uses_take_fewer_products_and_larger_tables():
 
 
 @pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (1, 1, 1)])
-def test_bad_requests_for_a_comb(arguments):
+def test_impossible_combs_are_refused(arguments):
     with pytest.raises(ValueError, match="must be >= 1"):
         choose_comb(*arguments)

@@ -34,7 +34,7 @@ def test_sums_are_exact_in_any_order_and_under_masks(values, masks):
     assert decode(total, 32)[0] == expected
 
 
-def test_known_encodings():
+def test_known_values_have_their_known_encodings():
     values = np.array([0.0, 1.0, -1.0, 0.5, 1.5, -0.5, 2.5])
     assert encode(values, 0, 1).view(np.int64).tolist() == [0, 1, -1, 0, 2, 0, 2]
     assert encode(np.array([-1.0]), 32, 1)[0] == 2**64 - 2**32
@@ -71,7 +71,7 @@ def test_the_error_names_the_bound_and_not_the_value(value):
     )
 
 
-def test_arguments_are_checked():
+def test_invalid_fraction_bits_and_terms_are_refused():
     with pytest.raises(ValueError, match="fraction_bits"):
         encode(np.zeros(1), 63, 1)
     with pytest.raises(ValueError, match="terms"):

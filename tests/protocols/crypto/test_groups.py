@@ -48,7 +48,7 @@ def coordinates(element):
 
 
 @pytest.mark.parametrize(("bits", "constant"), [(2048, 124476), (3072, 1690314)])
-def test_primes_are_those_of_rfc_3526(bits: int, constant: int) -> None:
+def test_primes_equal_those_of_rfc_3526(bits: int, constant: int) -> None:
     with gmpy2.context(gmpy2.get_context(), precision=bits + 64):
         pi = int(gmpy2.floor(gmpy2.const_pi() * gmpy2.mpz(2) ** (bits - 130)))
     group = find_group(f"modp-{bits}")
@@ -59,7 +59,7 @@ def test_primes_are_those_of_rfc_3526(bits: int, constant: int) -> None:
     assert group.element_bytes == bits // 8
 
 
-def test_constants_of_p256() -> None:
+def test_constants_of_p256_satisfy_the_curve() -> None:
     group = find_group("p256")
     assert gmpy2.is_prime(P) and gmpy2.is_prime(group.order)
     assert coordinates(group.generator) == G
@@ -74,7 +74,7 @@ def test_constants_of_p256() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(MODP), st.integers(0, 2**32))
-def test_powers_modulo_a_prime(name: str, seed: int) -> None:
+def test_powers_modulo_a_prime_equal_those_of_python(name: str, seed: int) -> None:
     group, entropy = find_group(name), Entropy.seeded(seed)
     modulus = int(group.modulus)
     k, r = group.random_exponent(entropy), group.random_exponent(entropy)
@@ -88,7 +88,7 @@ def test_powers_modulo_a_prime(name: str, seed: int) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32))
-def test_powers_on_the_curve(seed: int) -> None:
+def test_powers_on_the_curve_equal_plain_curve_arithmetic(seed: int) -> None:
     group, entropy = find_group("p256"), Entropy.seeded(seed)
     k, r = group.random_exponent(entropy), group.random_exponent(entropy)
     element = group.generator_power(k)
@@ -108,7 +108,9 @@ def test_powers_on_the_curve(seed: int) -> None:
     st.integers(1, 4),
     st.integers(0, 2**60),
 )
-def test_tables_give_powers(name: str, rows: int, blocks: int, columns: int, exponent: int) -> None:
+def test_power_tables_give_the_powers_of_their_base(
+    name: str, rows: int, blocks: int, columns: int, exponent: int
+) -> None:
     group = find_group(name)
     base = group.random_element(Entropy.seeded(1))
     table = PowerTable(group, base, Comb(rows, blocks, columns))
@@ -130,7 +132,7 @@ def test_a_table_takes_every_exponent(name: str, uses: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_encoding(name: str) -> None:
+def test_group_elements_are_encoded_and_decoded_in_fixed_length(name: str) -> None:
     group, entropy = find_group(name), Entropy.seeded(1)
     for _ in range(20):
         element = group.random_element(entropy)
@@ -145,7 +147,7 @@ def test_encoding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODP)
-def test_what_is_no_square_is_no_member(name: str) -> None:
+def test_numbers_that_are_no_squares_are_no_group_elements(name: str) -> None:
     group = find_group(name)
     modulus, size = int(group.modulus), group.element_bytes
     square = int(group.random_element(Entropy.seeded(1)))
@@ -156,7 +158,7 @@ def test_what_is_no_square_is_no_member(name: str) -> None:
     assert pow(modulus - square, group.order, modulus) == modulus - 1
 
 
-def test_what_is_not_on_the_curve_is_no_member() -> None:
+def test_points_off_the_curve_are_no_group_elements() -> None:
     group = find_group("p256")
 
     def on_curve(x: int) -> bool:
@@ -178,7 +180,7 @@ def test_what_is_not_on_the_curve_is_no_member() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_exponents(name: str) -> None:
+def test_random_exponents_are_in_range_and_follow_from_the_entropy(name: str) -> None:
     group = find_group(name)
     drawn = [group.random_exponent(Entropy.seeded(seed)) for seed in range(200)]
     bound = 2**256 if name.endswith("short") else group.order
@@ -188,7 +190,7 @@ def test_exponents(name: str) -> None:
     assert drawn[0] == group.random_exponent(Entropy.seeded(0))
 
 
-def test_a_group_is_one_object_a_process() -> None:
+def test_each_group_is_a_single_object_in_a_process() -> None:
     for name in NAMES:
         group = find_group(name)
         assert pickle.loads(pickle.dumps(group)) is group
@@ -198,7 +200,7 @@ def test_a_group_is_one_object_a_process() -> None:
     assert len({find_group(name) for name in NAMES}) == len(NAMES)
 
 
-def test_unknown_groups() -> None:
+def test_unknown_groups_are_refused() -> None:
     with pytest.raises(ValueError, match="'modp-1024' is no group"):
         find_group("modp-1024")
     with pytest.raises(ValueError, match="'p256-short' is no group"):
@@ -207,7 +209,7 @@ def test_unknown_groups() -> None:
         Modp(1024)
 
 
-def test_a_table_shows_no_secret() -> None:
+def test_the_representation_of_a_table_has_no_secret() -> None:
     group: Group = find_group("modp-2048")
     base = group.random_element(Entropy.seeded(1))
     assert str(base)[:8] not in repr(group.table(base, 1))

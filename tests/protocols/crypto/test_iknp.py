@@ -45,7 +45,7 @@ def bits_of(words):
     return np.unpackbits(data, axis=1, bitorder="little")
 
 
-def test_the_base_transfers_by_public_key():
+def test_base_transfers_by_public_key_give_the_chosen_seeds():
     group, entropy = find_group("p256"), Entropy.seeded(1)
     kept, setup = iknp.base_setup(group, CONTEXT, entropy.child("k"))
     sender, request = iknp.base_request(group, CONTEXT, setup, entropy.child("j"))
@@ -78,7 +78,7 @@ def test_the_receiver_gets_the_message_it_chose(count, first, size, seed):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 32), st.integers(0, 40), st.integers(1, 40), st.integers(0, 2**32))
-def test_correlated_transfers(width, count, columns_, seed):
+def test_correlated_transfers_differ_by_the_chosen_correlation(width, count, columns_, seed):
     choices, lane = random_bits(seed, count), lane_type(width)
     sender, receiver, _ = batches(choices)
     delta = generator(seed, "delta").integers(0, 2**width, (count, columns_), dtype=np.uint64).astype(lane)
@@ -115,7 +115,7 @@ def plain_pad(use, index, row, blocks):
     return pad
 
 
-def test_against_plain_python():
+def test_extended_transfers_equal_plain_python():
     first, choices = 126, random_bits(5, 4)  # across the border of two AES blocks
     _, _, s, seeds = base()
     sender, receiver, message = batches(choices, first)
@@ -137,7 +137,7 @@ def test_against_plain_python():
 
 
 @pytest.mark.parametrize("tiles", [2, 6, 128])
-def test_transposition(tiles):
+def test_matrices_of_bits_are_transposed(tiles):
     matrix = generator(1, "matrix").integers(0, 2**64, (128, tiles), dtype=np.uint64)
     rows = np.empty((64 * tiles, 2), np.uint64)
     columns.transpose(matrix, rows)
@@ -158,7 +158,7 @@ def test_chunks_give_the_same_bytes(monkeypatch):
         assert (part_receiver.random(20) == own[start:stop]).all()
 
 
-def test_streams_count_for_themselves():
+def test_each_stream_counts_its_own_transfers():
     receiver, sender, _, _ = base()
     receiving, sending = ReceiverStream(receiver), SenderStream(sender)
     choices = random_bits(1, 50)
@@ -176,7 +176,7 @@ def test_streams_count_for_themselves():
     assert ReceiverStream(receiver, 20).extend(choices[20:])[0] == whole[320:]
 
 
-def test_the_batch_of_an_extension_can_be_had_again():
+def test_the_batch_of_an_extension_can_be_computed_again():
     receiver, sender, _, _ = base()
     choices = random_bits(1, 200)
     message, batch = receiver.extend(70, choices)
@@ -253,7 +253,7 @@ def test_wrong_sizes_are_refused(monkeypatch):
         batch.chosen(bytes(95), 16)
 
 
-def test_all_comes_from_the_entropy():
+def test_transfers_depend_only_on_the_given_entropy():
     group = find_group("p256")
 
     def messages(seed):
@@ -266,7 +266,7 @@ def test_all_comes_from_the_entropy():
     assert all(mine != other for mine, other in zip(messages(1), messages(2), strict=True))
 
 
-def test_nothing_shows_a_secret():
+def test_representations_of_transfers_have_no_secret():
     receiver, sender, s, _ = base()
     message, batch = receiver.extend(0, random_bits(1, 3))
     accepted = sender.accept(0, message)
@@ -276,7 +276,7 @@ def test_nothing_shows_a_secret():
     assert s.any()
 
 
-def test_work_is_counted():
+def test_the_work_of_base_transfers_is_counted():
     group = find_group("p256")
     request, seeds = iknp.base_request_work(group), iknp.base_seeds_work(group)
     assert request["p256.generator-power"] == 128 and request["p256.encode"] == 256

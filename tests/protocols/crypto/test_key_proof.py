@@ -57,7 +57,7 @@ def test_an_honest_key_is_proved(bits):
     assert problems([proved, proved[:-1], proved], bits, [CONTEXT, CONTEXT, b"another"])[::2] != ["", ""]
 
 
-def test_each_root_is_one_of_its_challenge():
+def test_each_root_of_a_proof_is_an_nth_root_of_its_challenge():
     size = 64
     roots = [mpz.from_bytes(PROVED[i : i + size], "big") for i in range(size, len(PROVED), size)]
     assert len(roots) == ROOTS == 8
@@ -88,13 +88,13 @@ def test_a_changed_modulus_is_refused(place, change):
 
 
 @pytest.mark.parametrize("other", [512, 1024, 3072])
-def test_a_key_of_another_length_is_refused_and_both_are_named(other):
+def test_a_key_of_another_length_is_refused_with_both_lengths(other):
     with pytest.raises(ValueError, match=rf"a {other}-bit modulus .* where a 2048-bit modulus"):
         verify(bytes(proved_bytes(other)), 2048, CONTEXT)
 
 
 @pytest.mark.parametrize("data", [b"", PROVED[:-1], PROVED + b"\0", PROVED[:64]])
-def test_other_lengths_are_refused(data):
+def test_a_proof_of_another_length_is_refused(data):
     with pytest.raises(ValueError, match=f"^{len(data)} bytes, where"):
         verify(data, 512, CONTEXT)
 
@@ -137,13 +137,13 @@ def test_a_square_is_refused():
         verify(key.to_bytes() + b"".join(r.to_bytes(64, "big") for r in challenges(key, CONTEXT)), 512, CONTEXT)
 
 
-def test_many_primes_pass():
+def test_a_modulus_of_many_primes_passes():
     """The proof does not bound the number of primes, which may be more than two."""
     primes = filled_up(*(prime_of(60, f"prime {i}") for i in range(7)))
     assert verify(proved_by(*primes), 512, CONTEXT).n == prod(primes)
 
 
-def test_challenges_are_uniform_units_and_all_different():
+def test_challenges_are_uniform_distinct_units():
     seen = [rho for i in range(400) for rho in challenges(KEY.public, b"%d" % i)]
     assert len(set(seen)) == len(seen) == 400 * ROOTS
     assert all(0 < rho < KEY.public.n and gmpy2.gcd(rho, KEY.public.n) == 1 for rho in seen)
@@ -156,7 +156,7 @@ def test_challenges_are_uniform_units_and_all_different():
 
 
 @pytest.mark.parametrize("bits", [512, 1024, 2048, 3072])
-def test_the_cost_table_knows_every_operation(bits):
+def test_the_cost_table_has_every_operation_of_key_proofs(bits):
     seconds = CostTable.load().seconds
     works = key_proof.prove_work(bits), key_proof.check_work(bits, 3)
     assert all(seconds[name] > 0 for work in works for name in work)

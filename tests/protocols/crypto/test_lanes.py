@@ -10,7 +10,7 @@ from tacit.sim.streams import generator
 
 
 @given(st.integers(1, 32), st.integers(0, 3), st.integers(1, 5), st.integers(0, 2**32))
-def test_a_column_reads_as_its_fields(width: int, groups: int, columns: int, seed: int) -> None:
+def test_a_packed_column_is_the_number_of_its_fields(width: int, groups: int, columns: int, seed: int) -> None:
     lane = lane_type(width)
     bits = 8 * lane.itemsize
     values = generator(seed, "lanes").integers(0, 2**bits, (groups, bits, columns), dtype=np.uint64).astype(lane)
@@ -37,11 +37,11 @@ def test_views_are_filled_in_place() -> None:
 
 
 @pytest.mark.parametrize(("width", "lane"), [(1, "u1"), (8, "u1"), (9, "u2"), (16, "u2"), (17, "u4"), (32, "u4")])
-def test_the_narrowest_lane(width: int, lane: str) -> None:
+def test_the_narrowest_lane_that_holds_the_width_is_used(width: int, lane: str) -> None:
     assert lane_type(width) == np.dtype(lane)
 
 
-def test_what_does_not_fit() -> None:
+def test_widths_and_rows_that_do_not_pack_are_refused() -> None:
     for width in (0, 33):
         with pytest.raises(ValueError, match=f"width\\(={width}\\)"):
             lane_type(width)

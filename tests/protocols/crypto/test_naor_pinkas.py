@@ -56,7 +56,7 @@ def test_the_receiver_gets_the_message_it_chose(name, count, size, seed, first, 
 
 
 @pytest.mark.parametrize("name", ["modp-2048", "modp-3072-short", "modp-3072"])
-def test_other_groups(name):
+def test_transfers_work_in_groups_modulo_a_prime(name):
     choices = np.array([False, True, True])
     both, own, (_, setup, _, request) = pads(name, choices)
     assert (own == both[np.arange(3), choices.astype(int)]).all()
@@ -65,7 +65,7 @@ def test_other_groups(name):
 
 
 @pytest.mark.parametrize("name", ["modp-2048", "modp-2048-short"])
-def test_against_plain_python(name):
+def test_transfers_equal_plain_python(name):
     choices = random_bits(3, 6)
     both, own, (key, setup, kept, request) = pads(name, choices, 40, first=5)
     p, r = int(find_group(name).modulus), key.exponent
@@ -85,7 +85,7 @@ def test_against_plain_python(name):
         assert own[i].tobytes() == both[i, choice].tobytes()
 
 
-def test_no_two_pads_are_alike():
+def test_all_pads_are_different():
     # With equal secrets and choices, pads differ only by context, index, branch and block.
     seen = []
     for context in (b"", b"a", b"a\0", b"b"):
@@ -101,7 +101,7 @@ def test_pads_of_one_transfer_are_unrelated():
     assert abs(int(differing) - 8192) < 5 * 64
 
 
-def test_a_request_is_uniform_whatever_the_choice():
+def test_a_request_is_uniform_for_either_choice():
     group = find_group("modp-2048-short")
     ones = {}
     for choice in (False, True):
@@ -166,14 +166,14 @@ def test_a_batch_may_be_served_in_parts():
     assert (np.concatenate(own_parts) == own).all()
 
 
-def test_all_comes_from_the_entropy():
+def test_transfers_depend_only_on_the_given_entropy():
     choices = random_bits(1, 4)
     first, again, other = (pads("p256", choices, seed=seed) for seed in (1, 1, 2))
     assert first[2][1] == again[2][1] and first[2][3] == again[2][3] and (first[0] == again[0]).all()
     assert first[2][1] != other[2][1] and first[2][3] != other[2][3] and (first[0] != other[0]).any()
 
 
-def test_states_travel_and_show_no_secret():
+def test_states_can_be_pickled_and_their_representations_have_no_secret():
     choices = random_bits(1, 4)
     both, own, (key, setup, kept, request) = pads("modp-2048-short", choices)
     key, kept = (pickle.loads(pickle.dumps(state)) for state in (key, kept))
@@ -184,7 +184,7 @@ def test_states_travel_and_show_no_secret():
     assert "rue" not in repr(kept) and "product" not in shown
 
 
-def test_work_is_counted():
+def test_the_work_of_transfers_is_counted():
     group = find_group("p256")
     assert ot.send_work(group, 10, 33)["p256.pad-block"] == 40
     assert ot.request_work(group, 10)["p256.generator-power"] == 10

@@ -95,7 +95,7 @@ def by_naor_pinkas(b, x, group=P256, entropy=None, chunks=None):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.integers(1, 8), st.integers(1, 140), st.integers(0, 2**32))
-def test_iknp_equals_numpy(n_j, n_k, length, seed):
+def test_distances_by_iknp_equal_numpy(n_j, n_k, length, seed):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
     distances, travelled = by_iknp(b, x)
     assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
@@ -110,7 +110,7 @@ def test_iknp_equals_numpy(n_j, n_k, length, seed):
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 20), st.integers(0, 2**32))
-def test_naor_pinkas_equals_numpy(n_j, n_k, length, seed):
+def test_distances_by_naor_pinkas_equal_numpy(n_j, n_k, length, seed):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
     distances, travelled = by_naor_pinkas(b, x)
     assert (distances == exact(b, x)).all() and distances.shape == (n_k, n_j)
@@ -121,7 +121,7 @@ def test_naor_pinkas_equals_numpy(n_j, n_k, length, seed):
 
 @pytest.mark.parametrize("length", [8, 15, 16, 31, 32, 63, 127, 128, 130, 255, 256])
 @pytest.mark.parametrize("n_j", [1, 9])
-def test_extreme_distances(n_j, length):
+def test_distances_of_0_and_of_the_whole_length_are_exact_by_iknp(n_j, length):
     zeros, ones = np.zeros((n_j, length), np.uint8), np.ones((n_j, length), np.uint8)
     x = np.stack([zeros[0], ones[0]])
     assert (by_iknp(zeros, x)[0] == [[0] * n_j, [length] * n_j]).all()
@@ -129,14 +129,14 @@ def test_extreme_distances(n_j, length):
 
 
 @pytest.mark.parametrize("length", [7, 8, 130, 256])
-def test_extreme_distances_by_naor_pinkas(length):
+def test_distances_of_0_and_of_the_whole_length_are_exact_by_naor_pinkas(length):
     b, x = np.zeros((1, length), np.uint8), np.ones((1, length), np.uint8)
     assert by_naor_pinkas(b, b)[0].tolist() == [[0]]
     assert by_naor_pinkas(b, x)[0].tolist() == [[length]]
 
 
 @pytest.mark.parametrize(("n_j", "n_k", "length"), [(60, 5, 1024), (1, 1, 65535), (2, 1, 65536), (3, 2, 70_001)])
-def test_long_vectors(n_j, n_k, length):
+def test_distances_of_long_vectors_are_exact(n_j, n_k, length):
     b, x = random_bits(1, n_j, length), random_bits(2, n_k, length)
     b[0] = 1 - x[0]
     distances, _ = by_iknp(b, x)
@@ -145,14 +145,14 @@ def test_long_vectors(n_j, n_k, length):
 
 
 @pytest.mark.parametrize("name", ["modp-2048", "modp-2048-short"])
-def test_other_groups(name):
+def test_distances_are_exact_in_groups_modulo_a_prime(name):
     b, x = random_bits(1, 2, 9), random_bits(2, 2, 9)
     distances, travelled = by_naor_pinkas(b, x, find_group(name))
     assert (distances == exact(b, x)).all()
     assert [len(data) for data in travelled] == list(contents(naor_pinkas_hamming, 2, 2, 9, 256).values())
 
 
-def test_the_whole_exchange_with_base_transfers():
+def test_distances_are_exact_with_real_base_transfers():
     b, x = random_bits(1, 5, 20), random_bits(2, 3, 20)
     pair, entropy = pair_of(b, x), Entropy.system()
     kept, setup = IknpReceiver.setup(pair, P256, entropy)
@@ -177,7 +177,7 @@ def plain_lanes(j, o, n_j, lane):
 
 
 @pytest.mark.parametrize(("length", "n_j"), [(5, 3), (21, 4), (130, 2)])
-def test_corrections_against_plain_python(length, n_j):
+def test_corrections_equal_plain_python(length, n_j):
     b, x = random_bits(1, n_j, length), np.zeros((2, length), np.uint8)
     pair, j, k = dealt(b, x)
     m, width, lane = pair.modulus, pair.width, pair.lane
@@ -204,7 +204,7 @@ def test_corrections_against_plain_python(length, n_j):
 
 
 @pytest.mark.parametrize("length", [40, 41, 130])
-def test_slices_change_nothing(monkeypatch, length):
+def test_computing_in_slices_changes_no_byte(monkeypatch, length):
     b, x = random_bits(1, 5, length), random_bits(2, 4, length)
     whole = by_iknp(b, x)
     for slice_bytes in (1, 16 * 40, 16 * 100, 16 * 260):
@@ -213,7 +213,7 @@ def test_slices_change_nothing(monkeypatch, length):
         assert (distances == whole[0]).all() and travelled == whole[1]
 
 
-def test_chunks_change_no_value(monkeypatch):
+def test_computing_in_chunks_changes_no_distance(monkeypatch):
     # 24 bits are whole groups, so corrections of chunks can be concatenated.
     b, x = random_bits(1, 3, 24), random_bits(2, 7, 24)
     whole = by_iknp(b, x)[1]
@@ -231,7 +231,7 @@ def test_chunks_change_no_value(monkeypatch):
 
 @settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 200), st.integers(1, 5000), st.integers(2, 60))
-def test_chunks_bound_what_is_under_way(n_j, n_k, length, clients):
+def test_chunks_bound_the_bytes_in_flight(n_j, n_k, length, clients):
     pair = Pair(n_j, n_k, length, b"", clients)
     chunks, blocks, others = pair.iknp_chunks(), pair.iknp_blocks(), pair.naor_pinkas_chunks()
     for parts in (chunks, blocks, others):
@@ -257,7 +257,7 @@ def test_more_clients_make_smaller_chunks():
 
 
 @pytest.mark.parametrize("clients", [2, 20])
-def test_rows_made_for_a_block_are_those_made_for_a_chunk(clients):
+def test_rows_expanded_by_block_equal_rows_expanded_by_chunk(clients):
     b, x = random_bits(1, 100, 600), random_bits(2, 80, 600)
     _, j, k = dealt(b, x)
     pair = Pair(100, 80, 600, b"context", clients)
@@ -290,7 +290,7 @@ def test_doing_a_chunk_again_gives_the_same_bytes():
     assert (k.finish(chunk, corrections) == k.finish(chunk, corrections)).all()
 
 
-def test_no_pad_serves_twice():
+def test_no_pad_is_used_twice():
     # With equal vectors, any pad or r used twice would show as equal corrections or sums.
     b, x = np.ones((64, 96), np.uint8), np.ones((20, 96), np.uint8)
     seen = []
@@ -307,7 +307,7 @@ def test_no_pad_serves_twice():
     assert len(set(one[1][i : i + 33] for i in range(0, len(one[1]), 33))) == len(replies) == 64
 
 
-def test_sums_are_uniform_without_the_other():
+def test_one_of_the_two_masked_sums_alone_is_uniform():
     b, x = np.zeros((40, 24), np.uint8), np.zeros((40, 24), np.uint8)
     for _, travelled in (by_iknp(b, x), by_naor_pinkas(b[:6], x[:6])):
         for data in travelled[-2:]:
@@ -327,7 +327,7 @@ def test_the_same_entropy_gives_the_same_bytes():
         assert (other[0] == mine[0]).all()
 
 
-def test_bool_and_integer_bits_are_alike():
+def test_bool_and_integer_bits_give_the_same_messages():
     b, x = random_bits(1, 3, 8), random_bits(2, 2, 8)
     assert by_iknp(b, x)[1] == by_iknp(b.astype(bool), x.astype(np.int64))[1]
 
@@ -362,7 +362,7 @@ def test_bad_input_is_refused():
         sums(pair, [np.zeros((2, 2), np.uint8)])
 
 
-def test_sums_that_do_not_belong_together():
+def test_sums_of_different_exchanges_are_refused():
     b, x = random_bits(1, 3, 8), random_bits(2, 4, 8)
     r, t = by_iknp(b, x)[1][2:]
     with pytest.raises(ValueError, match="exceeds 8: the two do not belong together"):
@@ -371,7 +371,7 @@ def test_sums_that_do_not_belong_together():
         unmask(t[:-1], r, 3, 4, 8)
 
 
-def test_states_show_no_secret():
+def test_representations_of_states_have_no_secret():
     b, x = random_bits(1, 2, 8), random_bits(2, 3, 8)
     _, j, k = dealt(b, x)
     _, m, n, _ = naor_pinkas_parties(b, x)
@@ -381,7 +381,7 @@ def test_states_show_no_secret():
 
 
 @pytest.mark.parametrize(("n_j", "n_k", "length"), [(500, 200, 1024), (3, 50, 13)])
-def test_work_is_counted(n_j, n_k, length):
+def test_the_work_of_distances_is_counted(n_j, n_k, length):
     pair = Pair(n_j, n_k, length, b"")
     chunks = pair.iknp_chunks()
     for work, name in ((ot_hamming.correct_work, "correct"), (ot_hamming.finish_work, "finish")):

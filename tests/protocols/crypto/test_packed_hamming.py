@@ -44,7 +44,7 @@ def run(b, x, key=KEY, entropy=None, **options):
     st.sampled_from([None, 1, 2, 7]),
     st.sampled_from([{}, {"fresh": True}]),
 )
-def test_distances_equal_numpy(n_j, n_k, length, seed, slots, hiding):
+def test_packed_distances_equal_numpy(n_j, n_k, length, seed, slots, hiding):
     b, x = random_bits(seed, n_j, length), random_bits(seed + 1, n_k, length)
     distances, (ciphertexts, masked, masks, results) = run(b, x, slots=slots, **hiding)
     assert (distances == exact(b, x)).all()
@@ -57,14 +57,14 @@ def test_distances_equal_numpy(n_j, n_k, length, seed, slots, hiding):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 31, 32, 63, 64])
 @pytest.mark.parametrize("n_j", [1, 5, 300])
-def test_extreme_distances(n_j, length):
+def test_distances_of_0_and_of_the_whole_length_are_exact(n_j, length):
     zeros, ones = np.zeros((n_j, length), np.uint8), np.ones((n_j, length), np.uint8)
     x = np.stack([np.zeros(length, np.uint8), np.ones(length, np.uint8)])
     assert (run(zeros, x)[0] == [[0] * n_j, [length] * n_j]).all()
     assert (run(ones, x)[0] == [[length] * n_j, [0] * n_j]).all()
 
 
-def test_full_size():
+def test_distances_are_exact_with_keys_of_2048_bits():
     key = paillier.generate(2048, Entropy.seeded(2, "test key"))
     b, x = random_bits(1, 187, 1024), random_bits(2, 2, 1024)
     b[0], b[186] = x[0], 1 - x[0]
@@ -79,7 +79,7 @@ def test_full_size():
     assert packed.packing(2048, 187, 1024).groups == 2
 
 
-def test_bool_and_integer_bits_are_alike():
+def test_bool_and_integer_bits_give_the_same_messages():
     b, x = random_bits(1, 3, 8), random_bits(2, 2, 8)
     assert run(b, x)[1] == run(b.astype(bool), x.astype(np.int64))[1]
 
@@ -92,7 +92,7 @@ def test_the_same_entropy_gives_the_same_bytes():
     assert (other[0] == run(b, x)[0]).all()
 
 
-def test_every_slot_of_the_plaintext():
+def test_every_slot_of_the_plaintext_holds_its_distance():
     # Three vectors, 512 bits: far more slots than vectors.
     b, x = random_bits(1, 3, 9), random_bits(2, 4, 9)
     _, (_, _, masks, results) = run(b, x)
@@ -131,7 +131,7 @@ def test_results_are_re_randomised(fresh):
     assert KEY.decrypt(result) == KEY.decrypt(bare)
 
 
-def test_arguments_and_results_travel_to_a_worker():
+def test_arguments_and_results_can_be_pickled():
     b, x = random_bits(1, 3, 9), random_bits(2, 2, 9)
     key, public, entropy = pickle.loads(pickle.dumps((KEY, PUBLIC, Entropy.seeded(1))))
     ciphertexts = packed.encode(key, b, entropy.child("j"))
@@ -143,7 +143,7 @@ def test_arguments_and_results_travel_to_a_worker():
 # Errors
 
 
-def test_foreign_masks_are_noticed():
+def test_masks_of_another_exchange_are_refused():
     b, x = random_bits(1, 3, 9), random_bits(2, 2, 9)
     _, (_, _, masks, results) = run(b, x)
     with pytest.raises(ValueError, match=r"not a packing of 3 distances in 0\.\.9"):
@@ -158,7 +158,7 @@ def test_foreign_masks_are_noticed():
             packed.unmask(N, bad, bytes(64), 3, 1, 9)
 
 
-def test_sizes_are_checked():
+def test_messages_of_wrong_size_are_refused():
     b, x = random_bits(1, 3, 9), random_bits(2, 2, 9)
     _, (ciphertexts, masked, masks, results) = run(b, x)
     with pytest.raises(ValueError, match="9 ciphertexts take 1152 bytes, not 1151"):
@@ -180,7 +180,7 @@ def test_sizes_are_checked():
 @pytest.mark.parametrize(
     "bits", [np.array([0, 1]), np.zeros((0, 4), np.uint8), np.array([[2]]), np.array([[0.0, 1.0]])]
 )
-def test_only_matrices_of_bits(bits):
+def test_other_values_than_matrices_of_bits_are_refused(bits):
     with pytest.raises(ValueError, match="bits must be"):
         packed.encode(KEY, bits, Entropy.system())
     with pytest.raises(ValueError, match="bits must be"):
@@ -200,7 +200,7 @@ def test_ciphertexts_that_are_no_units_are_refused(bad):
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 300), st.sampled_from([None, 1]))
-def test_work_names_and_counts(n_j, n_k, length, slots):
+def test_the_work_of_packed_distances_is_counted(n_j, n_k, length, slots):
     groups = packed.packing(512, n_j, length, slots).groups
     assert packed.keygen_work(512) == {"paillier-512.keygen": 1}
     assert packed.encode_work(512, n_j, length, slots=slots)["paillier-512.encrypt"] == groups * length
@@ -218,7 +218,7 @@ def test_work_names_and_counts(n_j, n_k, length, slots):
 
 
 @pytest.mark.parametrize("bits", [512, 1024, 2048, 3072])
-def test_the_cost_table_knows_every_operation(bits):
+def test_the_cost_table_has_every_operation_of_packed_distances(bits):
     seconds = CostTable.load().seconds
     works = (
         packed.keygen_work(bits),

@@ -25,7 +25,7 @@ def all_shares(vector: Elements, packing: Packing, entropy: Entropy) -> list[Ele
 
 
 @given(packings(), st.integers(1, 40), st.integers(1, 9), st.integers(0, 99), st.data())
-def test_any_needed_shares_give_the_sum(
+def test_any_required_number_of_shares_gives_the_sum(
     packing: Packing, dimension: int, vectors: int, seed: int, data: st.DataObject
 ) -> None:
     field, entropy = packing.field, Entropy.seeded(seed, "vectors")
@@ -58,7 +58,7 @@ def test_private_shares_are_uniform_and_each_further_one_leaks_a_relation(
 
 
 @given(st.sampled_from([GF31, GF61]), st.integers(0, 99), st.integers(1, 5), st.integers(1, 5), st.integers(1, 90))
-def test_arithmetic_is_that_of_python_integers(field: Mersenne, seed: int, a: int, b: int, c: int) -> None:
+def test_arithmetic_equals_that_of_python_integers(field: Mersenne, seed: int, a: int, b: int, c: int) -> None:
     p, entropy = field.prime, Entropy.seeded(seed, "numbers")
     left, right = field.uniform((a, c), entropy), field.uniform((c, b), entropy)
     left[0], right[:, 0] = p - 1, p - 1
@@ -80,7 +80,7 @@ def largest(field: Mersenne, shape: tuple[int, int]) -> Elements:
     return field.reduced(field.lagrange([1], [2]) * 0 + field.prime - 1).repeat(shape[0], 0).repeat(shape[1], 1)
 
 
-def test_a_seed_is_expanded_alike_and_to_numbers_of_the_field() -> None:
+def test_a_seed_expands_to_the_same_prefix_of_field_elements() -> None:
     for field in (GF31, GF61):
         assert expand(field, b"s" * 16, 500).tolist() == expand(field, b"s" * 16, 900).tolist()[:500]
         assert int(expand(field, b"s" * 16, 5000).max()) < field.prime

@@ -53,7 +53,7 @@ def test_short_keys_need_to_be_allowed(bits):
 
 
 @pytest.mark.parametrize("bits", [0, 256, 2047, 4096])
-def test_other_lengths_are_refused(bits):
+def test_keys_of_other_lengths_are_refused(bits):
     with pytest.raises(ValueError, match=f"not {bits}"):
         generate(bits, Entropy.system(), insecure=True)
 
@@ -78,7 +78,7 @@ def test_a_key_travels_by_pickling():
     assert pickle.loads(pickle.dumps(PUBLIC)) == PUBLIC
 
 
-def test_no_representation_shows_a_secret():
+def test_no_representation_has_a_secret():
     p, q = KEY.factors
     hide, encryptor = Rerandomiser(PUBLIC, Entropy.seeded(1), 1), Encryptor(PUBLIC, Entropy.seeded(1))
     shown = "".join(f"{thing!r}{thing!s}" for thing in (KEY, PUBLIC, hide, encryptor, KEY._p, KEY._tables))
@@ -110,7 +110,7 @@ def test_both_encryptions_decrypt_to_the_plaintext(plaintext, entropy):
 
 
 @given(st.lists(PLAINTEXTS, max_size=10), ENTROPIES)
-def test_many_plaintexts_at_once(plaintexts, entropy):
+def test_many_plaintexts_are_encrypted_at_once(plaintexts, entropy):
     encryptor = Encryptor(PUBLIC, entropy, len(plaintexts))
     for ciphertexts in (PUBLIC.encrypt_all(plaintexts, entropy), encryptor.encrypt_all(plaintexts)):
         assert KEY.decrypt_all(ciphertexts) == plaintexts
@@ -118,13 +118,13 @@ def test_many_plaintexts_at_once(plaintexts, entropy):
         assert len(set(ciphertexts)) == len(plaintexts)
 
 
-def test_many_at_once_equal_one_by_one():
+def test_batches_equal_single_operations():
     entropies = [Entropy.seeded(1, "many") for _ in range(2)]
     assert PUBLIC.encrypt_all([5, 6, 7], entropies[0]) == [PUBLIC.encrypt(value, entropies[1]) for value in (5, 6, 7)]
 
 
 @given(st.lists(st.tuples(PLAINTEXTS, PLAINTEXTS | st.integers(0, 99)), max_size=10), ENTROPIES)
-def test_many_products_at_once(pairs, entropy):
+def test_products_of_many_ciphertexts_at_once_are_right(pairs, entropy):
     ciphertexts, factors = KEY.encrypt_all([a for a, _ in pairs], entropy), [b for _, b in pairs]
     found = PUBLIC.multiply_plain_all(ciphertexts, factors)
     assert found == [PUBLIC.multiply_plain(*pair) for pair in zip(ciphertexts, factors, strict=True)]
@@ -150,7 +150,7 @@ def test_the_randomness_is_a_square_of_the_right_order():
             assert pow(residue, order, N * N) == 1
 
 
-def test_known_answer():
+def test_a_ciphertext_equals_one_computed_by_hand():
     # N-th power and message multiplied by hand, with r drawn like the key draws it.
     r = Entropy.seeded(9).below(N)
     assert PUBLIC.encrypt(42, Entropy.seeded(9)) == (1 + 42 * N) * pow(r, 2 * N, N * N) % (N * N)
@@ -165,7 +165,7 @@ def hide(rerandomiser, public, ciphertexts):
     ]
 
 
-def test_full_size(full_key):
+def test_keys_of_2048_bits_encrypt_and_decrypt(full_key):
     public, entropy = full_key.public, Entropy.seeded(1)
     n = int(public.n)
     assert n.bit_length() == 2048
@@ -190,7 +190,7 @@ def test_decryption_does_not_need_libcrypto(full_key, monkeypatch):
 
 
 @given(PLAINTEXTS, PLAINTEXTS, ENTROPIES)
-def test_arithmetic_under_encryption(a, b, entropy):
+def test_sums_and_products_under_encryption_are_exact(a, b, entropy):
     x, y = KEY.encrypt(a, entropy), KEY.encrypt(b, entropy)
     assert KEY.decrypt(PUBLIC.add(x, y)) == (a + b) % N
     assert KEY.decrypt(PUBLIC.add_plain(x, b)) == (a + b) % N
@@ -215,7 +215,7 @@ def test_fresh_powers_hide_by_nth_powers_that_are_not_all_squares():
     assert {gmpy2.jacobi(residue, N) for residue in residues} == {1, -1}
 
 
-def test_exponents_that_hide_are_longer_than_the_modulus():
+def test_hiding_exponents_are_longer_than_the_modulus():
     for bits in (512, 1024, 2048, 3072):
         for uses in (1, 30, 3000):
             assert paillier.rerandomising_comb(bits, uses).bits >= bits + 128
@@ -225,7 +225,7 @@ def test_exponents_that_hide_are_longer_than_the_modulus():
 
 
 @pytest.mark.parametrize("plaintext", [-1, N])
-def test_plaintexts_out_of_range(plaintext):
+def test_plaintexts_out_of_range_are_refused(plaintext):
     actions = (
         lambda: KEY.encrypt(plaintext, Entropy.system()),
         lambda: PUBLIC.encrypt(plaintext, Entropy.system()),
@@ -241,7 +241,7 @@ def test_plaintexts_out_of_range(plaintext):
 
 
 @pytest.mark.parametrize("ciphertext", [0, -1, N * N])
-def test_ciphertexts_out_of_range(ciphertext):
+def test_ciphertexts_out_of_range_are_refused(ciphertext):
     actions = (
         lambda: KEY.decrypt(ciphertext),
         lambda: PUBLIC.add(1, ciphertext),
@@ -259,7 +259,7 @@ def test_ciphertexts_out_of_range(ciphertext):
 
 
 @pytest.mark.parametrize("factor", [0, 1])
-def test_ciphertexts_that_share_a_factor(factor):
+def test_ciphertexts_that_share_a_factor_with_the_modulus_are_refused(factor):
     ciphertext = 3 * KEY.factors[factor]
     actions = (
         lambda: KEY.decrypt(ciphertext),
@@ -277,7 +277,7 @@ def test_ciphertexts_that_share_a_factor(factor):
 
 
 @given(PLAINTEXTS, ENTROPIES)
-def test_ciphertexts_survive_bytes(plaintext, entropy):
+def test_ciphertexts_are_encoded_and_decoded_in_fixed_length(plaintext, entropy):
     ciphertext = KEY.encrypt(plaintext, entropy)
     data = PUBLIC.ciphertext_to_bytes(ciphertext)
     assert len(data) == 128
@@ -290,7 +290,7 @@ def test_ciphertexts_survive_bytes(plaintext, entropy):
 
 
 @given(st.integers(1, 14), st.data())
-def test_packing_round_trip(slot_bits, data):
+def test_packed_values_are_unpacked_unchanged(slot_bits, data):
     count = data.draw(st.integers(0, paillier.slots(512, slot_bits)))
     values = data.draw(st.lists(st.integers(0, 2**slot_bits - 1), min_size=count, max_size=count))
     packed = paillier.pack(values, slot_bits)
@@ -299,14 +299,14 @@ def test_packing_round_trip(slot_bits, data):
     assert paillier.unpack(packed, slot_bits, count) == values
 
 
-def test_slots_of_the_protocol():
+def test_the_number_of_slots_follows_from_key_and_slot_size():
     assert paillier.slots(2048, 13) == 157
     assert paillier.slots(2048, 11) == 186
     with pytest.raises(ValueError, match="slot_bits"):
         paillier.slots(2048, 0)
 
 
-def test_packing_errors():
+def test_values_that_do_not_fit_their_slots_are_refused():
     with pytest.raises(ValueError, match="slot 1 does not hold 3 bits"):
         paillier.pack([1, 8, 2], 3)
     with pytest.raises(ValueError, match="does not fit 2 slots of 3 bits"):
@@ -317,7 +317,7 @@ def test_packing_errors():
 
 
 @given(PLAINTEXTS, PLAINTEXTS, ENTROPIES)
-def test_python_paillier_agrees(a, b, entropy):
+def test_ciphertexts_are_interchangeable_with_python_paillier(a, b, entropy):
     theirs = phe.PaillierPublicKey(N)
     their_private = phe.PaillierPrivateKey(theirs, *KEY.factors)
     ours, foreign = KEY.encrypt(a, entropy), theirs.raw_encrypt(b)

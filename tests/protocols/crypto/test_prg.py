@@ -9,7 +9,7 @@ from tacit.protocols.crypto.prg import words
 KEY = bytes(range(32))
 
 
-def test_is_aes_256_over_a_counter() -> None:
+def test_words_are_aes_256_over_a_counter() -> None:
     block = (7).to_bytes(8, "big")
     cipher = AES.new(KEY, AES.MODE_ECB)
     expected = b"".join(cipher.encrypt(block + i.to_bytes(8, "big")) for i in range(2))
@@ -17,11 +17,11 @@ def test_is_aes_256_over_a_counter() -> None:
     np.testing.assert_array_equal(words(KEY, 7, 3), words(KEY, 7, 4)[:3])
 
 
-def test_keys_and_blocks_are_apart() -> None:
+def test_streams_of_different_keys_and_blocks_do_not_overlap() -> None:
     streams = [words(key, block, 1000) for key in (KEY, KEY[::-1]) for block in (0, 1)]
     assert len(np.unique(np.concatenate(streams))) == 4000
 
 
-def test_refuses_a_key_of_another_size() -> None:
+def test_a_key_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes, not 16"):
         words(KEY[:16], 0, 1)

@@ -24,7 +24,7 @@ from tacit.sim.streams import Entropy
         (8, Tolerance(), 6, 4),
     ],
 )
-def test_k_and_t(clients: int, tolerance: Tolerance, k: int, threshold: int) -> None:
+def test_k_and_t_follow_from_clients_and_tolerance(clients: int, tolerance: Tolerance, k: int, threshold: int) -> None:
     degree = degree_of(clients, tolerance)
     assert (degree.k, degree.threshold, degree.complete) == (k, threshold, False)
     assert degree.holders == k and degree.failure <= -tolerance.exponent
@@ -37,7 +37,7 @@ def test_with_few_clients_the_graph_is_complete(clients: int) -> None:
     assert str(degree) == f"complete graph of {clients} clients, t = {clients // 2 + 1}"
 
 
-def test_in_words() -> None:
+def test_a_degree_is_described_in_words() -> None:
     words = "500 clients with k = 51 neighbours each, t = 26; failure at most 2^-41.0"
     assert str(degree_of(500, Tolerance())) == words
     assert str(degree_of(8, Tolerance())).endswith("failure 0")
@@ -47,7 +47,7 @@ def test_in_words() -> None:
 @given(
     st.integers(8, 400), st.sampled_from([0.0, 0.05, 0.1, 0.2]), st.sampled_from([0.0, 0.1, 0.25]), st.integers(5, 60)
 )
-def test_the_bound_is_that_of_scipy_and_no_smaller_k_does(n: int, corrupt: float, lost: float, exponent: int) -> None:
+def test_the_failure_bound_equals_scipys_and_k_is_minimal(n: int, corrupt: float, lost: float, exponent: int) -> None:
     tolerance = Tolerance(corrupt, lost, exponent)
     degree = degree_of(n, tolerance)
     c, dropped = math.ceil(corrupt * n - 1e-9), math.ceil(lost * n - 1e-9)
@@ -68,7 +68,7 @@ def test_the_bound_is_that_of_scipy_and_no_smaller_k_does(n: int, corrupt: float
     assert all(bound(k, t) > 2.0**-exponent * (1 - 1e-9) for k in smaller for t in range(k // 2 + 1, k + 1))
 
 
-def test_in_graphs_that_are_drawn_as_many_have_too_many_corrupt_neighbours_as_is_computed() -> None:
+def test_drawn_graphs_have_too_many_corrupt_neighbours_as_often_as_computed() -> None:
     n, k, t, corrupt, random = 60, 8, 4, 12, np.random.default_rng(1)
     names, counts = tuple(map(str, range(n))), []
     for number in range(600):
@@ -81,7 +81,7 @@ def test_in_graphs_that_are_drawn_as_many_have_too_many_corrupt_neighbours_as_is
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_everybody_has_k_neighbours_whose_neighbour_it_is(data: st.DataObject) -> None:
+def test_every_client_has_k_mutual_neighbours(data: st.DataObject) -> None:
     n = data.draw(st.integers(5, 60))
     k = data.draw(st.integers(2, n - 2).filter(lambda k: n * k % 2 == 0))
     names = tuple(f"client/{i}" for i in range(n))
@@ -94,7 +94,7 @@ def test_everybody_has_k_neighbours_whose_neighbour_it_is(data: st.DataObject) -
 
 
 @pytest.mark.parametrize(("n", "k"), [(9, 3), (8, 7), (8, 1), (5, 4)])
-def test_there_is_no_such_graph(n: int, k: int) -> None:
+def test_an_impossible_degree_is_refused(n: int, k: int) -> None:
     names = tuple(map(str, range(n)))
     with pytest.raises(ValueError, match="there is no graph"):
         Graph(names, names, k)
@@ -116,12 +116,12 @@ def test_every_order_is_equally_likely() -> None:
         ({"exponent": 0}, ">= 1"),
     ],
 )
-def test_what_cannot_be_tolerated(values: dict[str, float], problem: str) -> None:
+def test_an_impossible_tolerance_is_refused(values: dict[str, float], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Tolerance(**values)
 
 
-def test_numbers_of_clients_that_are_refused() -> None:
+def test_impossible_numbers_of_clients_are_refused() -> None:
     for clients in (0, -1, 1 << 21):
         with pytest.raises(ValueError, match="clients"):
             degree_of(clients, Tolerance())

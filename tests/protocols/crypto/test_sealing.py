@@ -14,7 +14,7 @@ def ends() -> tuple[PairChannel, PairChannel]:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=200), st.binary(max_size=20)), max_size=8))
-def test_what_is_sealed_opens_at_the_other_end(messages: list[tuple[bool, bytes, bytes]]) -> None:
+def test_sealed_messages_open_at_the_other_end(messages: list[tuple[bool, bytes, bytes]]) -> None:
     a, b = ends()
     for forth, text, bound in messages:
         sender, receiver = (a, b) if forth else (b, a)
@@ -24,7 +24,7 @@ def test_what_is_sealed_opens_at_the_other_end(messages: list[tuple[bool, bytes,
 
 
 @given(st.binary(min_size=1, max_size=50), st.integers(0, 10**6), st.integers(0, 7))
-def test_a_flipped_bit_never_opens(text: bytes, place: int, bit: int) -> None:
+def test_a_sealed_message_with_a_flipped_bit_never_opens(text: bytes, place: int, bit: int) -> None:
     a, b = ends()
     sealed = bytearray(a.seal(text, b"bound"))
     sealed[place % len(sealed)] ^= 1 << bit
@@ -32,7 +32,7 @@ def test_a_flipped_bit_never_opens(text: bytes, place: int, bit: int) -> None:
         b.open(bytes(sealed), b"bound")
 
 
-def test_is_bound_to_its_context_its_direction_and_one_use() -> None:
+def test_a_sealed_message_opens_once_in_its_context_and_direction() -> None:
     a, b = ends()
     sealed = a.seal(b"text", b"bound")
     for receiver, bound in ((b, b"other"), (a, b"bound")):
@@ -45,14 +45,14 @@ def test_is_bound_to_its_context_its_direction_and_one_use() -> None:
         b.open(sealed[:27], b"bound")
 
 
-def test_equal_messages_look_unlike_in_both_directions_and_each_time() -> None:
+def test_equal_messages_are_sealed_to_different_bytes() -> None:
     a, b = ends()
     bodies = [sender.seal(bytes(64), b"")[12:] for sender in (a, a, b, b)]
     assert len(set(bodies)) == 4
 
 
 @given(st.permutations(range(7)))
-def test_messages_open_once_each_in_any_order(order: list[int]) -> None:
+def test_sealed_messages_open_in_any_order(order: list[int]) -> None:
     a, b = ends()
     sealed = [a.seal(bytes([number]), b"") for number in range(7)]
     for place, number in enumerate(order):

@@ -28,12 +28,12 @@ def test_any_threshold_of_the_shares_gives_the_secrets(data, size, count, shares
 
 
 @pytest.mark.parametrize("secret", [bytes(32), b"\xff" * 32])
-def test_extreme_secrets_and_many_shares(secret: bytes) -> None:
+def test_extreme_secrets_are_recovered_from_many_shares(secret: bytes) -> None:
     dealt = shamir.split([secret], 60, 100, entropy())
     assert shamir.combine(range(41, 101), dealt[40:], 60, 32) == [secret]
 
 
-def test_a_share_is_the_polynomial_at_its_place() -> None:
+def test_a_share_is_the_value_of_the_polynomial_at_its_place() -> None:
     """Checked with Python's integers: shares of one secret of one limb lie on a polynomial of degree t - 1."""
     dealt = shamir.split([b"\x2a"], 3, 6, entropy()).reshape(6, 4)
     values = [int.from_bytes(row.tobytes(), "little") for row in dealt]
@@ -49,7 +49,7 @@ def test_a_share_is_the_polynomial_at_its_place() -> None:
         assert secret % PRIME == 0x2A
 
 
-def test_lagrange_coefficients_are_those_of_python_integers() -> None:
+def test_lagrange_coefficients_equal_those_of_python_integers() -> None:
     xs = [1, 5, 2**30 + 3, PRIME - 1, 77]
     for i, found in zip(xs, shamir.lagrange_at_zero(xs).tolist(), strict=True):
         expected = 1
@@ -59,7 +59,7 @@ def test_lagrange_coefficients_are_those_of_python_integers() -> None:
         assert found == expected
 
 
-def test_too_few_shares_fit_every_secret() -> None:
+def test_too_few_shares_are_consistent_with_every_secret() -> None:
     """For t - 1 shares and any secret there is one polynomial, so the shares reveal nothing: here for two of three."""
     dealt = shamir.split([b"\x01"], 3, 5, entropy()).reshape(5, 4)
     known = {x: int.from_bytes(dealt[x - 1].tobytes(), "little") for x in (2, 4)}
@@ -89,7 +89,7 @@ def test_shares_below_the_threshold_look_uniform() -> None:
     assert len(np.unique(values[0])) > 3990
 
 
-def test_the_same_secret_is_shared_afresh_each_time() -> None:
+def test_the_same_secret_is_shared_with_fresh_randomness_each_time() -> None:
     source = entropy()
     first, second = (shamir.split([bytes(32)], 2, 3, source) for _ in range(2))
     assert (first != second).any(axis=(1, 2)).all()
@@ -97,7 +97,7 @@ def test_the_same_secret_is_shared_afresh_each_time() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "shares"), [(0, 3), (4, 3), (1, 0), (2, PRIME)])
-def test_a_threshold_that_cannot_be_is_refused(threshold: int, shares: int) -> None:
+def test_an_impossible_threshold_is_refused(threshold: int, shares: int) -> None:
     with pytest.raises(ValueError, match="1 <= threshold <= shares"):
         shamir.split([bytes(32)], threshold, shares, entropy())
 
@@ -108,7 +108,7 @@ def test_secrets_must_be_of_one_size(secrets: list[bytes]) -> None:
         shamir.split(secrets, 1, 2, entropy())
 
 
-def test_what_cannot_be_combined_is_refused() -> None:
+def test_invalid_shares_places_and_thresholds_are_refused() -> None:
     dealt = shamir.split([b"secret"], 2, 4, entropy())
     for threshold in (0, 3):
         with pytest.raises(ValueError, match=rf"threshold\(={threshold}\)"):
@@ -127,11 +127,11 @@ def test_what_cannot_be_combined_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("size", "width"), [(1, 4), (4, 8), (16, 20), (32, 36)])
-def test_bytes_of_a_share(size: int, width: int) -> None:
+def test_the_size_of_a_share_follows_from_the_secrets(size: int, width: int) -> None:
     assert shamir.share_bytes(size) == width
     assert shamir.split([bytes(size)], 2, 3, entropy())[0].nbytes == width
 
 
-def test_work_grows_with_what_is_shared() -> None:
+def test_work_grows_with_the_size_of_secrets() -> None:
     assert shamir.split_work(32, 2, 51, 100) == {"shamir.multiply": 50 * 100 * 2 * 9}
     assert shamir.combine_work(32, 2, 51)["shamir.multiply"] < shamir.combine_work(32, 3, 51)["shamir.multiply"]

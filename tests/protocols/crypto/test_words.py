@@ -37,7 +37,7 @@ def test_rows_are_packed_and_read_as_each_by_itself(bits: int, count: int, rows:
 
 
 @given(st.integers(2, 32), st.floats(0.01, 100), st.integers(1, 40), st.integers(1, 50), st.integers(0, 2**32 - 1))
-def test_a_weighted_sum_is_that_of_what_was_quantised(
+def test_a_weighted_sum_equals_that_of_the_quantised_values(
     bits: int, clip: float, terms: int, weight: int, seed: int
 ) -> None:
     dice = np.random.default_rng(seed)
@@ -58,7 +58,7 @@ def test_a_weighted_sum_is_that_of_what_was_quantised(
 
 
 @given(arrays(np.float64, 4, elements=st.sampled_from([0.0, 1.0, np.inf, -np.inf, np.nan])))
-def test_what_is_no_number_is_refused_without_being_shown(values: np.ndarray) -> None:
+def test_infinite_values_and_nan_are_refused_without_being_shown(values: np.ndarray) -> None:
     quantised = Quantised(8, 1.0, 2)
     if np.isfinite(values).all():
         assert quantised.encode(values).tolist() == [128 if value == 0 else 255 for value in values]
@@ -67,7 +67,7 @@ def test_what_is_no_number_is_refused_without_being_shown(values: np.ndarray) ->
             quantised.encode(values)
 
 
-def test_the_published_widths() -> None:
+def test_word_widths_equal_the_published_widths() -> None:
     """Bonawitz et al., CCS 2017: sums of 16 bits among 2^10 and 2^14 clients; 1.73 and 1.98 times the plain bytes."""
     for clients, dimension, width, expansion in ((1 << 10, 1 << 20, 26, 1.73), (1 << 14, 1 << 24, 30, 1.98)):
         bits = Quantised(16, 1.0, clients).word_bits
@@ -86,12 +86,12 @@ def test_the_published_widths() -> None:
         ((8, 1.0, 0), "must be >= 1"), ((32, 1.0, 1 << 26), "at most 57"),
     ],
 )  # fmt: skip
-def test_impossible_widths(arguments: tuple[int, float, int], problem: str) -> None:
+def test_impossible_widths_are_refused(arguments: tuple[int, float, int], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Quantised(*arguments)
 
 
 @pytest.mark.parametrize(("data", "count", "bits"), [(b"\0\0", 4, 5), (b"\0", 2, 5), (b"\xff", 1, 5), (b"", 1, 58)])
-def test_bytes_that_are_no_words(data: bytes, count: int, bits: int) -> None:
+def test_bytes_of_wrong_length_or_padding_are_refused(data: bytes, count: int, bits: int) -> None:
     with pytest.raises(ValueError, match=r"take|set|between 1 and 57"):
         unpacked(data, count, bits)

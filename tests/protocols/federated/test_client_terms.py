@@ -106,13 +106,13 @@ def test_scaffolds_control_of_the_server_moves_by_the_share_of_clients_that_answ
     assert decode(server_control(control, mean, 2 / 4)).tolist() == [0.5 + 4 / 4, 0.25 + 2 / 4]
 
 
-def test_scaffold_without_a_point_keeps_its_control() -> None:
+def test_scaffold_without_points_keeps_its_control_variate() -> None:
     own = encode(np.arange(size(SPEC)))
     result = run(Scaffold(), data_of(0), 1, b"", own)
     assert (result.kept[0], decode(result.sent[0]).any()) == (own, False)
 
 
-def test_a_mean_teacher_draws_the_student_and_follows_it() -> None:
+def test_a_mean_teacher_pulls_the_student_and_is_its_moving_average() -> None:
     data, w = data_of(4, 4), start()
     teacher = torch.tensor(generator(1, "teacher").normal(size=len(w)))
     weight = 100.0 * math.exp(-5 * (1 - 3 / 5) ** 2)  # in the third round
@@ -208,7 +208,7 @@ def test_fedmatch_moves_sigma_by_labels_and_psi_by_agreement() -> None:
     near(result.parameters, new_sigma + new_psi)
 
 
-def test_fedmatch_keeps_the_halves_apart() -> None:
+def test_fedmatch_trains_sigma_and_psi_separately() -> None:
     theta = decode(initial(IMAGES, 1))
     unlabeled = run(FedMatch(confidence=0.0), data_of(0, 8, (1, 6, 6)), 2, spec=IMAGES, decay=0.0)
     sigma = decode(unlabeled.parameters) - decode(unlabeled.sent[0])
@@ -218,7 +218,7 @@ def test_fedmatch_keeps_the_halves_apart() -> None:
     assert unsure.parameters != initial(IMAGES, 1)
 
 
-def test_fedmatch_learns_what_network_and_helpers_vote_for() -> None:
+def test_fedmatch_learns_the_labels_that_network_and_helpers_agree_on() -> None:
     data = data_of(0, 8, (1, 6, 6))
     base = {"consistency": 0.0, "l1": 0.0, "l2": 0.0, "confidence": 0.0, "agreement": 5.0}
     decided = np.zeros(size(IMAGES))
@@ -231,7 +231,7 @@ def test_fedmatch_learns_what_network_and_helpers_vote_for() -> None:
     )
 
 
-def test_helpers_are_the_clients_that_predict_most_alike() -> None:
+def test_helpers_are_the_clients_with_the_most_similar_predictions() -> None:
     base = decode(initial(IMAGES, 1))
     shift = np.zeros(size(IMAGES))
     shift[-3:] = [0.0, 1.0, 0.0]
@@ -274,7 +274,7 @@ def test_methods_of_plain_steps_refuse_momentum(addition: Addition) -> None:
         LocalUpdate(momentum=0.9, additions=(addition,))
 
 
-def test_additions_work_together() -> None:
+def test_several_added_terms_train_together_reproducibly() -> None:
     data, own = data_of(4, 4), (FedProx(mu=0.2), Scaffold(), MeanTeacher())
     update = LocalUpdate(2, 50, RATE, device="cpu", additions=own)
     both = train(SPEC, initial(SPEC, 1), data, update, 3, 1)

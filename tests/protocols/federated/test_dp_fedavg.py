@@ -53,7 +53,7 @@ def alone(name: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()])
-def test_a_round_is_the_clipped_average_and_noise(averaging: Averaging) -> None:
+def test_a_round_adds_the_average_of_clipped_changes_and_noise(averaging: Averaging) -> None:
     clip, multiplier, start = 0.3, 0.5, decode(FIRST).astype(float)
     changes = [alone(i) - start for i in range(4)]
     assert min(np.linalg.norm(change) for change in changes) > clip
@@ -67,7 +67,7 @@ def test_a_round_is_the_clipped_average_and_noise(averaging: Averaging) -> None:
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()])
-def test_without_noise_and_with_a_wide_clip_it_is_fedavg_to_the_bit(averaging: Averaging) -> None:
+def test_without_noise_and_with_a_wide_clip_dp_fedavg_equals_fedavg(averaging: Averaging) -> None:
     plain = trained(None, averaging=averaging, rounds=2)[0]
     assert trained(Clipped(math.inf, 0.0), averaging=averaging, rounds=2)[0].model == plain.model
     assert trained(Clipped(1e6, 0.0), averaging=averaging, rounds=2)[0].model == plain.model
@@ -82,7 +82,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_models() -> None:
     assert np.std(decode(Clipped(1.0, 8.0).released(start, 4, Entropy.seeded(1)))) == pytest.approx(2.0, rel=0.02)
 
 
-def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_is_promised() -> None:
+def test_noise_at_clients_has_at_least_the_promised_size_when_a_client_is_lost() -> None:
     private = Clipped(0.3, 0.5, "clients")
     server, records, world = trained(private, Crash("client/1", at="train.update"), averaging=Secure())
     assert len(records[0].averaged) == 3
@@ -93,7 +93,7 @@ def test_noise_at_clients_hides_in_the_sum_and_a_lost_client_takes_none_of_what_
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()])
-def test_a_server_that_calls_to_more_rounds_than_agreed_gets_no_more(averaging: Averaging) -> None:
+def test_clients_answer_no_more_rounds_than_agreed(averaging: Averaging) -> None:
     private = Clipped(0.3, 0.5, "server" if averaging.individual else "clients")
     records = trained(private, averaging=averaging, rounds=2, more=2)[1]
     assert [len(record.averaged) for record in records] == [4, 4, 0, 0]
@@ -112,7 +112,7 @@ def test_a_client_without_labels_that_is_drawn_counts_like_the_others(averaging:
     np.testing.assert_allclose(decode(server.model), start + sum(moves) / 4, atol=1e-6)
 
 
-def test_nobody_is_drawn_more_often_because_others_are_away() -> None:
+def test_no_client_is_drawn_more_often_because_others_are_gone() -> None:
     away = [Crash(f"client/{i}", at="train.enroll") for i in range(3)]
 
     def drawn(private: Clipped | None) -> list[tuple[str, ...]]:
@@ -123,7 +123,7 @@ def test_nobody_is_drawn_more_often_because_others_are_away() -> None:
     assert {len(one) for one in cohorts} == {2} and not all("client/3" in one for one in cohorts)
 
 
-def test_a_client_that_diverged_moves_nothing() -> None:
+def test_a_client_that_diverged_does_not_change_the_model() -> None:
     before, after = encode(np.zeros(3)), encode(np.array([1.0, np.nan, 2.0]))
     assert Clipped(1.0, 0.0).sent(before, after, 1, Entropy.seeded(1)) == before
 
@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     assert one[2].trace.trace_hash == two[2].trace.trace_hash
 
 
-def test_what_would_not_be_private_is_said() -> None:
+def test_settings_without_privacy_are_refused() -> None:
     for private, changes, problem in (
         (Clipped(1.0, 1.0, "clients"), {}, "averaging = secure"),
         (Clipped(1.0, 1.0), {"by_points": True}, "counts more than one"),
@@ -146,7 +146,7 @@ def test_what_would_not_be_private_is_said() -> None:
 
 
 @pytest.mark.parametrize("min_clients", [1, 2, 3, 4])
-def test_noise_at_clients_is_enough_for_the_fewest_who_let_themselves_be_summed(
+def test_noise_at_clients_is_enough_for_the_fewest_survivors_that_clients_answer(
     min_clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients do not answer a server that names survivors whose noise would be too little."""

@@ -75,7 +75,7 @@ class Run:
 
 
 @pytest.mark.parametrize("by_points", [False, True])
-def test_with_a_buffer_for_all_it_is_fedavg_to_the_last_bit(by_points: bool) -> None:
+def test_with_a_buffer_for_all_clients_fedbuff_equals_fedavg(by_points: bool) -> None:
     """Weighted by points, FedAvg itself rounds to float32 once more."""
     fedavg = Run(fedavg=True, by_points=by_points)
     fedbuff = Run(buffer=6, latency="lognormal:40ms,0.5", by_points=by_points)
@@ -88,7 +88,7 @@ def test_with_a_buffer_for_all_it_is_fedavg_to_the_last_bit(by_points: bool) -> 
 
 
 @pytest.mark.parametrize("keys", [{}, {"staleness": 0.0}, {"staleness": 1.0, "server_rate": 0.5}, {"by_points": True}])
-def test_each_move_is_that_of_plain_numpy_in_the_order_of_arrivals(keys: dict[str, Any]) -> None:
+def test_each_update_of_the_model_equals_plain_numpy_in_the_order_of_arrivals(keys: dict[str, Any]) -> None:
     run = Run(SLOW, latency="lognormal:40ms,0.5", rounds=12, **keys)
     settings, model = run.server.settings, np.frombuffer(FIRST, "<f4")
     begun = [model]
@@ -115,7 +115,7 @@ def test_each_move_is_that_of_plain_numpy_in_the_order_of_arrivals(keys: dict[st
     st.floats(-1, 1, width=32),
     st.floats(0.1, 2),
 )
-def test_a_move_is_the_mean_of_the_changes_times_the_rate(
+def test_an_update_of_the_model_is_the_mean_change_times_the_rate(
     changes: list[tuple[float, float, float]], model: float, rate: float
 ) -> None:
     def vector(value: float) -> bytes:
@@ -126,7 +126,7 @@ def test_a_move_is_the_mean_of_the_changes_times_the_rate(
     assert np.frombuffer(found, "<f4")[0] == pytest.approx(wanted, abs=1e-5)
 
 
-def test_a_straggler_holds_nobody_up_and_counts_when_it_is_there() -> None:
+def test_a_straggler_delays_no_round_and_counts_with_its_staleness() -> None:
     quick, slow = Run(rounds=40), Run(SLOW, rounds=40)
     assert slow.ended[-1] < 1.5 * quick.ended[-1]
     assert slow.losses == []
@@ -136,7 +136,7 @@ def test_a_straggler_holds_nobody_up_and_counts_when_it_is_there() -> None:
     assert slow.server.settings.factor(8) == pytest.approx(1 / 3)
 
 
-def test_as_many_as_agreed_are_at_work_and_nobody_twice_on_one_model() -> None:
+def test_the_agreed_number_of_clients_works_and_none_twice_on_one_model() -> None:
     run = Run(concurrency=3, rounds=20, latency="lognormal:40ms,0.5")
     calls = [(event.peer, event.round) for event in run.events if (event.kind, event.type) == ("send", "TrainingRound")]
     assert len(set(calls)) == len(calls)
@@ -151,7 +151,7 @@ def test_as_many_as_agreed_are_at_work_and_nobody_twice_on_one_model() -> None:
     assert {name for record in run.records for name in record.cohort} == {one.name for one in run.clients}
 
 
-def test_who_is_at_work_at_the_end_is_dismissed_and_holds_nothing_up() -> None:
+def test_a_client_still_training_at_the_end_is_dismissed_without_delay() -> None:
     run = Run(SLOW)
     assert run.clients[1].ending == "dismissed: training is over"
     assert run.world.loop.time() < run.ended[-1] + 0.1
@@ -160,7 +160,7 @@ def test_who_is_at_work_at_the_end_is_dismissed_and_holds_nothing_up() -> None:
 # --- losses
 
 
-def test_a_lost_client_is_not_waited_for_and_is_called_again_when_it_is_back() -> None:
+def test_a_lost_client_delays_no_round_and_is_called_again_after_its_return() -> None:
     crash = Crash("client/2", at="train.update", occurrence=2, back_after=0.1)
     run = Run(crash, rounds=90, deadline=0.2)
     assert run.losses == ["client/2"]
@@ -170,7 +170,7 @@ def test_a_lost_client_is_not_waited_for_and_is_called_again_when_it_is_back() -
     assert any("client/2" in record.averaged for record in run.records if record.began > loss.time)
 
 
-def test_a_model_of_a_call_that_was_given_up_is_ignored() -> None:
+def test_a_model_that_answers_an_abandoned_call_is_ignored() -> None:
     late = Delay("client/2", peer="server", message="BufferedModel", occurrence=1, by=0.22)
     run = Run(late, rounds=90, deadline=0.2)
     assert run.losses == ["client/2"]
@@ -188,11 +188,11 @@ def test_a_round_without_enough_clients_is_lost_and_leaves_the_model_and_the_buf
     assert sorted(run.records[1].began_in) == [1, 1, 2] and run.records[1].staleness == (0, 0, 0)
 
 
-def test_if_all_are_gone_every_round_is_lost_and_it_ends() -> None:
+def test_with_all_clients_gone_every_round_is_lost_and_training_ends() -> None:
     run = Run(*(Leave(f"client/{number}", at="train.update") for number in range(6)))
     assert all(record.lost for record in run.records) and run.server.model == FIRST
 
 
-def test_a_server_that_stands_still_loses_nobody() -> None:
+def test_a_paused_server_loses_no_client() -> None:
     run = Run(Pause("server", time=0.05, lasts=20.0), rounds=20)
     assert not run.losses and not any(record.lost for record in run.records)

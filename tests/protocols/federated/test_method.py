@@ -39,7 +39,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> FedAvgServer:
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
-def test_terms_that_do_nothing_change_nothing(averaging: Plain | Secure) -> None:
+def test_terms_without_effect_leave_the_model_unchanged(averaging: Plain | Secure) -> None:
     extra: Extra = (Addition(), Companion)
     beside = trained(Method(additions=(extra,)), 2, averaging=averaging)
     assert beside.model == trained(Method(), 2, averaging=averaging).model
@@ -66,7 +66,7 @@ class Counter(Averaged):
         return 4
 
 
-def test_what_clients_send_is_averaged_and_sent_again() -> None:
+def test_vectors_sent_beside_the_model_are_averaged_and_returned() -> None:
     counters: list[Counter] = []
 
     def make() -> Counter:
@@ -90,7 +90,7 @@ class Inline:
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, *(f"fedavg, {name}" for name in UPDATES)])
 @pytest.mark.parametrize("averaged", [(), ("client/0",), ("client/0", "client/1", "client/2")], ids=len)
-def test_what_is_sent_beside_the_model_has_the_size_of_its_formula(name: str, averaged: tuple[str, ...]) -> None:
+def test_vectors_sent_beside_the_model_have_the_size_of_the_formula(name: str, averaged: tuple[str, ...]) -> None:
     options = Options(SPEC, Parameters(PlaintextHamming(64), CLIENTS, 10, bits=64), 1, "cpu")
     extras = UPDATES[name[8:]]() if name.startswith("fedavg, ") else ALGORITHMS[name](options).additions
     for _, make in extras:

@@ -32,14 +32,14 @@ def trained(*faults: Fault, **keys: Any) -> Rounds:
     return run_rounds(settings, SHARDS, jobs.initial(SPEC, 1), faults, latency="lognormal:20ms,0.3")
 
 
-def test_each_round_takes_the_first_models_and_as_many_as_without_the_extra_clients() -> None:
+def test_each_round_averages_the_first_models_of_the_extended_cohort() -> None:
     _, _, records, _ = trained()
     assert {(len(record.cohort), len(record.averaged)) for record in records} == {(6, 4)}
     _, _, plain, _ = trained(extra=0)
     assert [set(one.cohort) <= set(other.cohort) for one, other in zip(plain, records, strict=True)] == [True] * 6
 
 
-def test_stragglers_hold_nobody_up_and_are_no_loss() -> None:
+def test_stragglers_delay_no_round_and_are_not_counted_as_lost() -> None:
     server, clients, records, world = trained(*SLOW)
     assert not server.lost and world.loop.time() < 1.0
     assert not {name for record in records for name in record.averaged} & {"client/1", "client/6"}
@@ -49,7 +49,7 @@ def test_stragglers_hold_nobody_up_and_are_no_loss() -> None:
     assert {loss.party for loss in waiting.lost} == {"client/1", "client/6"} and sync.loop.time() > 20.0
 
 
-def test_the_model_is_the_average_of_the_first() -> None:
+def test_the_model_is_the_average_of_the_first_models() -> None:
     server, clients, records, _ = trained(rounds=1)
     first = jobs.initial(SPEC, 1)
     alone = {
@@ -66,7 +66,7 @@ def test_the_model_is_the_average_of_the_first() -> None:
     assert server.model == average([alone[name].parameters for name in records[0].averaged])
 
 
-def test_lost_clients_are_made_up_for_by_the_extra_ones_and_beyond_that_are_missed_at_the_deadline() -> None:
+def test_extra_clients_replace_lost_ones_and_further_losses_wait_for_the_deadline() -> None:
     for lost in (2, 3):
         called = trained(rounds=1)[2][0].cohort
         crashes = [Crash(name, at="train.update") for name in called[:lost]]
@@ -76,7 +76,7 @@ def test_lost_clients_are_made_up_for_by_the_extra_ones_and_beyond_that_are_miss
         assert (world.loop.time() > 10.0) == (lost == 3)
 
 
-def test_a_model_that_a_fault_alters_is_made_up_for() -> None:
+def test_a_corrupted_model_is_replaced_by_an_extra_clients() -> None:
     called = trained(rounds=1)[2][0].averaged
     bad = Corrupt(called[0], peer="server", message="LocalModel", occurrence=1)
     _, _, records, world = trained(bad, rounds=1)
@@ -84,7 +84,9 @@ def test_a_model_that_a_fault_alters_is_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("wait", [1.0, 7.0])
-def test_an_invalid_model_is_made_up_for_until_the_deadline(wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_model_is_replaced_by_an_extra_clients_until_the_deadline(
+    wait: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Models arrive one per second, the first one is invalid, and the sixth never arrives."""
     called, send = trained(rounds=1)[2][0].cohort, Plain.client
 
@@ -99,6 +101,6 @@ def test_an_invalid_model_is_made_up_for_until_the_deadline(wait: float, monkeyp
 
 
 @pytest.mark.parametrize("averaging", [Secure(), SecAggPlus()], ids=lambda way: way.name)
-def test_a_secure_sum_is_over_all_who_begin_it(averaging: Averaging) -> None:
+def test_over_selection_with_a_secure_sum_is_refused(averaging: Averaging) -> None:
     with pytest.raises(SettingError, match="is a sum over all who began it"):
         trained(averaging=averaging, min_clients=2)

@@ -106,18 +106,18 @@ def near(found: Vector, expected: Vector, tolerance: float = 2e-6) -> None:
 # --- only labels
 
 
-def test_fedavg() -> None:
+def test_fedavg_equals_the_reference() -> None:
     near(trained(method_of("fedavg"))[0], averaged([loss_on(shard) for shard in SHARDS], double(FIRST)))
 
 
-def test_fedavg_weighted_by_points() -> None:
+def test_fedavg_weighted_by_points_equals_the_reference() -> None:
     steps = [double(FIRST) - RATE * slope(loss_on(shard), double(FIRST)) for shard in SHARDS]
     counts = [float(shard.labeled.sum()) for shard in SHARDS]
     expected = sum(count * step for count, step in zip(counts, steps, strict=True)) / sum(counts)
     near(trained(method_of("fedavg"), by_points=True)[0], expected)
 
 
-def test_fedprox() -> None:
+def test_fedprox_equals_the_reference() -> None:
     ends = []
     for shard in SHARDS:
         vector = double(FIRST)
@@ -127,7 +127,7 @@ def test_fedprox() -> None:
     near(trained(Method(additions=UPDATES["fedprox"](MU)), local={"epochs": 2})[0], torch.stack(ends).mean(0))
 
 
-def test_scaffold() -> None:
+def test_scaffold_equals_the_reference() -> None:
     losses = [loss_on(shard) for shard in SHARDS]
     controls = torch.zeros(CLIENTS, len(double(FIRST)), dtype=torch.float64)
     model, server = double(FIRST), torch.zeros_like(double(FIRST))
@@ -147,7 +147,7 @@ def predicted(vector: Vector, shard: Shard) -> PseudoLabels:
     return PseudoLabels(chances.argmax(1), (1 - entropy / math.log(10)).astype(np.float32))
 
 
-def test_fedavg_with_the_networks_labels() -> None:
+def test_fedavg_with_the_networks_labels_equals_the_reference() -> None:
     model = double(FIRST)
     for _ in range(2):
         model = averaged([loss_on(shard, predicted(model, shard)) for shard in SHARDS], model)
@@ -162,12 +162,12 @@ def predicted_by_authors(vector: Vector, shard: Shard) -> PseudoLabels:
     return PseudoLabels(raw.argmax(1), (confidence / confidence.max()).astype(np.float32))
 
 
-def test_the_networks_labels_by_the_authors_recipe() -> None:
+def test_the_networks_labels_by_the_authors_recipe_equal_the_reference() -> None:
     model = averaged([loss_on(shard, predicted_by_authors(double(FIRST), shard)) for shard in SHARDS], double(FIRST))
     near(trained(method_of("fedavg+network", AUTHORS_CODE), rounds=1)[0], model)
 
 
-def test_fedsem() -> None:
+def test_fedsem_equals_the_reference() -> None:
     model, first = double(FIRST), [predicted(double(FIRST), shard) for shard in SHARDS]
     for _ in range(3):
         model = averaged([loss_on(shard, once) for shard, once in zip(SHARDS, first, strict=True)], model)
@@ -212,7 +212,7 @@ def relative(pseudo: PseudoLabels, shard: Shard) -> PseudoLabels:
     return PseudoLabels(pseudo.labels, pseudo.weights / pseudo.weights[~shard.labeled].max())
 
 
-def test_fedavg_with_label_propagation_at_each_client() -> None:
+def test_fedavg_with_label_propagation_at_each_client_equals_the_reference() -> None:
     model, clients = trained(method_of("fedavg+perclient-lp"))
     losses = []
     for client in clients:
@@ -223,7 +223,7 @@ def test_fedavg_with_label_propagation_at_each_client() -> None:
 
 @pytest.mark.parametrize("recipe", [PAPER, AUTHORS_CODE], ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize("name", ["fedavg+xclp", "fedprop"])
-def test_fedavg_with_label_propagation_across_clients(
+def test_fedavg_with_label_propagation_across_clients_equals_the_reference(
     name: str, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds = set[bytes]()
@@ -265,7 +265,7 @@ def consistency(shard: Shard, teacher: Vector, weight: float) -> Loss:
     return lambda vector: supervised(vector) + weight * (logits(vector, shard).softmax(1) - target).square().mean()
 
 
-def test_fedavg_with_a_mean_teacher() -> None:
+def test_fedavg_with_a_mean_teacher_equals_the_reference() -> None:
     model = teacher = double(FIRST)
     for number in (1, 2, 3):
         weight = 100 * math.exp(-5 * (1 - number / 5) ** 2)
@@ -275,7 +275,7 @@ def test_fedavg_with_a_mean_teacher() -> None:
     near(trained(method_of("fedavg+mt"), rounds=3)[0], model, 1e-5)
 
 
-def test_fedprop_with_a_mean_teacher() -> None:
+def test_fedprop_with_a_mean_teacher_equals_the_reference() -> None:
     model = teacher = double(FIRST)
     for number in (1, 2):
         found, clients = trained(method_of("fedprop+mt"), rounds=number)
@@ -319,11 +319,11 @@ def mean(vectors: Sequence[bytes]) -> bytes:
     return np.mean([decode(vector).astype(np.float64) for vector in vectors], axis=0).astype("<f4").tobytes()
 
 
-def test_what_fedsiam_sends_is_the_average_target() -> None:
+def test_the_server_of_fedsiam_sends_the_average_target() -> None:
     near(trained(method_of("fedsiam"), 3)[0], by_hand(method_of("fedsiam"), 3, lambda i, sent: mean(sent)), 1e-6)
 
 
-def test_what_fedmatch_sends_is_the_average_and_two_helpers() -> None:
+def test_the_server_of_fedmatch_sends_the_average_and_two_helpers() -> None:
     def outgoing(i: int, sent: list[bytes]) -> bytes:
         return mean(sent) + b"".join(other for j, other in enumerate(sent) if j != i)
 

@@ -71,7 +71,7 @@ def alone(clients: list[FedAvgClient]) -> list[Trained]:
     ]
 
 
-def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
+def test_the_model_of_a_round_is_the_average_of_the_clients_trained_models() -> None:
     server, clients, records, _ = trained(PLAIN, rounds=1)
     models = alone(clients)
     assert server.model == average([one.parameters for one in models])
@@ -81,7 +81,7 @@ def test_a_round_is_the_average_of_what_each_client_trains_alone() -> None:
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
-def test_a_model_counts_by_the_points_that_it_was_trained_on(averaging: Averaging) -> None:
+def test_a_model_is_weighted_by_its_number_of_training_points(averaging: Averaging) -> None:
     """McMahan et al. 2017, Algorithm 1, line 8, with clients of 3, 6, 9 and 12 labeled points."""
     sizes = [3 * (i + 1) for i in range(CLIENTS)]
     dealt = [
@@ -96,7 +96,7 @@ def test_a_model_counts_by_the_points_that_it_was_trained_on(averaging: Averagin
     assert np.abs(expected - np.mean(models, axis=0)).max() > 1e-3  # equal weights would give the mean
 
 
-def test_training_learns() -> None:
+def test_training_reaches_an_accuracy_above_that_of_the_first_model() -> None:
     server, clients, _, _ = trained(PLAIN, rounds=15)
     points = np.concatenate([client.shard.features for client in clients])
     labels = np.concatenate([client.shard.labels for client in clients])
@@ -104,7 +104,7 @@ def test_training_learns() -> None:
     assert jobs.accuracy(SPEC, FIRST, points, labels, "cpu") < 0.4
 
 
-def test_a_client_lost_before_its_model_is_left_out_and_takes_part_again_when_it_is_back() -> None:
+def test_a_client_lost_before_its_model_is_left_out_until_its_return() -> None:
     server, _, records, _ = trained(PLAIN, Crash("client/2", at="train.update", back_after=1.0))
     everyone = tuple(f"client/{i}" for i in range(CLIENTS))
     without = tuple(name for name in everyone if name != "client/2")
@@ -112,7 +112,7 @@ def test_a_client_lost_before_its_model_is_left_out_and_takes_part_again_when_it
     assert [loss.party for loss in server.lost] == ["client/2"]
 
 
-def test_too_few_models_lose_the_round_and_leave_the_model_as_it_was() -> None:
+def test_too_few_models_lose_the_round_and_keep_the_model() -> None:
     faults = [Crash(f"client/{i}", at="train.update") for i in range(3)]
     server, _, records, _ = trained(PLAIN, *faults)
     assert [record.averaged for record in records] == [(), (), ()]
@@ -149,7 +149,7 @@ def test_a_lost_server_ends_the_clients() -> None:
     assert all(client.ending.startswith("no answer from the server") for client in clients)
 
 
-def test_one_that_came_too_late_to_enroll_is_asked_again() -> None:
+def test_a_client_too_late_to_enrol_is_asked_again() -> None:
     _, _, records, _ = trained(PLAIN, Crash("client/1", at="train.enroll", back_after=10.0), rounds=6)
     assert "client/1" not in records[0].cohort
     assert "client/1" in records[-1].averaged
@@ -184,7 +184,7 @@ def test_a_server_update_goes_with_an_algorithm(name: str) -> None:
     assert (server.model == trained(base, rounds=2)[0].model) == (name == "fedavg")
 
 
-def test_the_bytes_of_a_model_travel_both_ways() -> None:
+def test_the_bytes_of_a_model_are_sent_both_ways() -> None:
     _, _, _, world = trained(PLAIN, rounds=2)
     payload = {row.type: 0 for row in world.ledger.rows()}
     for row in world.ledger.rows():
@@ -194,7 +194,7 @@ def test_the_bytes_of_a_model_travel_both_ways() -> None:
     assert payload["LocalModel"] == 2 * CLIENTS * (size + 16)  # weight and loss
 
 
-def test_what_surrounds_the_models_does_not_grow_with_the_number_of_clients() -> None:
+def test_the_bytes_beside_a_model_do_not_grow_with_the_number_of_clients() -> None:
     envelopes = []
     for clients in (5, 60):
         dealt = shards(load("digits", 240), clients, "iid", 1.0, 1)
@@ -249,7 +249,7 @@ def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients()
         np.testing.assert_allclose(decode(control), sum(map(decode, changes)) / CLIENTS, atol=1e-6)
 
 
-def test_scaffolds_control_is_the_mean_of_the_clients_own_whoever_came_back() -> None:
+def test_scaffolds_control_is_the_mean_over_clients_also_after_a_return() -> None:
     """Karimireddy et al. 2020: c is the mean of all c_i, including that of a client's second incarnation."""
     back = Crash("client/1", before="train.update", occurrence=2, back_after=1.0)
     server, clients, records, _ = trained(Method(additions=UPDATES["scaffold"]()), back, rounds=6)
@@ -279,7 +279,7 @@ def test_a_secure_sum_gives_the_same_average_and_shows_no_model(name: str) -> No
     assert "LocalModel" not in {row.type for row in world.ledger.rows()}
 
 
-def test_a_secure_sum_goes_on_without_who_is_lost_in_it() -> None:
+def test_a_secure_sum_continues_without_a_client_lost_in_the_sum() -> None:
     fault = Crash("client/2", after="sum.mask")
     server, _, records, _ = trained(Method(Across(SPEC, XCLP)), fault, rounds=2, averaging=Secure())
     assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS - 1]
@@ -291,7 +291,7 @@ def test_a_secure_sum_goes_on_without_who_is_lost_in_it() -> None:
     assert len(records[1].averaged) == CLIENTS
 
 
-def test_helpers_cannot_be_chosen_from_a_sum() -> None:
+def test_fedmatch_with_a_secure_sum_is_refused() -> None:
     with pytest.raises(ValueError, match="hides what the algorithm needs"):
         trained(ALGORITHMS["fedmatch"](Options(SPEC, XCLP, 1)), averaging=Secure())
 
@@ -332,13 +332,13 @@ def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -
     assert server.model != trained(Method(Alone(SPEC, 256, 5, 0.99)))[0].model
 
 
-def test_a_client_lost_while_labels_spread_is_out_of_the_round() -> None:
+def test_a_client_lost_during_label_propagation_is_left_out_of_the_round() -> None:
     _, _, records, _ = trained(Method(Across(SPEC, XCLP)), Crash("client/1", at="hamming.evaluate", back_after=1.0))
     assert "client/1" not in records[0].averaged
     assert "client/1" in records[1].averaged
 
 
-def test_a_round_is_lost_when_labels_cannot_spread() -> None:
+def test_a_round_is_lost_if_its_label_propagation_fails() -> None:
     faults = [Crash(f"client/{i}", at="rowsums.mask") for i in range(2)]
     _, _, records, _ = trained(Method(Across(SPEC, XCLP)), *faults, rounds=1)
     assert "clients with labels are left" in records[0].lost
@@ -346,9 +346,7 @@ def test_a_round_is_lost_when_labels_cannot_spread() -> None:
 
 @pytest.mark.parametrize("lasts", [25.0, None], ids=["for two rounds", "for good"])
 @pytest.mark.parametrize("name", ["fedavg", "scaffold"])
-def test_a_straggler_gives_up_a_round_that_is_over_and_is_in_the_next_when_it_is_fast_again(
-    name: str, lasts: float | None
-) -> None:
+def test_a_straggler_abandons_a_past_round_and_joins_the_next_once_fast_again(name: str, lasts: float | None) -> None:
     method = Method(additions=UPDATES[name]()) if name == "scaffold" else PLAIN
     slow = Slow(party="client/1", factor=1e6, before="train.update", lasts=lasts)
     server, clients, records, world = trained(method, slow, rounds=6)
@@ -365,7 +363,7 @@ def test_a_straggler_gives_up_a_round_that_is_over_and_is_in_the_next_when_it_is
     assert {loss.party for loss in server.lost} == {"client/1"}
 
 
-def test_a_straggler_that_was_dismissed_before_is_in_the_next_round_when_it_is_fast_again() -> None:
+def test_a_dismissed_straggler_joins_a_later_round_once_fast_again() -> None:
     stops = [
         Slow(party="client/1", factor=1e6, before=step, lasts=lasts)
         for step, lasts in (("hamming.evaluate", 22.0), ("train.update", 25.0))
@@ -378,7 +376,7 @@ def test_a_straggler_that_was_dismissed_before_is_in_the_next_round_when_it_is_f
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
-def test_a_client_that_stood_still_for_rounds_skips_those_that_are_over(averaging: Averaging) -> None:
+def test_a_client_paused_for_rounds_skips_the_past_ones(averaging: Averaging) -> None:
     pause = Pause(party="client/1", before="train.update", lasts=25.0)
     settings = {"rounds": 6, "averaging": averaging, "deadline": 10.0}
     _, clients, records, _ = trained(PLAIN, pause, **settings)

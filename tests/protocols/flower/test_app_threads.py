@@ -92,7 +92,7 @@ QUEUE = """
 
 
 @pytest.mark.parametrize(("body", "seconds"), [(THREADS, 30), (POOL, 20), (QUEUE, 30)])
-def test_a_thread_waits_for_clients_in_virtual_time(
+def test_a_thread_of_an_app_waits_for_clients_in_virtual_time(
     run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], body: str, seconds: int
 ) -> None:
     path = tmp_path / "threaded.py"
@@ -105,7 +105,7 @@ def test_a_thread_waits_for_clients_in_virtual_time(
     assert run_app(path, clients=3).trace_hash == first.trace_hash
 
 
-def test_an_error_in_a_thread_is_printed_and_ends_only_the_thread(
+def test_an_error_in_a_thread_of_an_app_is_printed_and_ends_only_that_thread(
     run_app: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []

@@ -37,7 +37,7 @@ def test_an_app_has_components_settings_and_nodes(folder: Path) -> None:
     assert dict(app.config) == {"num-server-rounds": 3, "model.width": 0.5, "name": "small net", "fast": True}
 
 
-def test_settings_of_a_run_come_over_those_of_the_app(folder: Path) -> None:
+def test_settings_of_a_run_override_those_of_the_app(folder: Path) -> None:
     app = read_app(str(folder), "num-server-rounds=5  model.width = 0.25 name='large net' fast=false")
     assert dict(app.config) == {"num-server-rounds": 5, "model.width": 0.25, "name": "large net", "fast": False}
 
@@ -50,7 +50,7 @@ def test_settings_of_a_run_come_over_those_of_the_app(folder: Path) -> None:
         ("name=", "no list of settings"),
     ],
 )
-def test_settings_that_are_wrong(folder: Path, text: str, problem: str) -> None:
+def test_invalid_settings_are_refused(folder: Path, text: str, problem: str) -> None:
     with pytest.raises(Problem, match=problem):
         read_app(str(folder), text)
 
@@ -65,7 +65,7 @@ def test_settings_that_are_wrong(folder: Path, text: str, problem: str) -> None:
         (PROJECT.replace("fast = true", "fast = [1]"), "fast is \\[1\\]"),
     ],
 )
-def test_an_app_that_is_none(tmp_path: Path, content: str | None, problem: str) -> None:
+def test_a_folder_without_an_app_is_refused(tmp_path: Path, content: str | None, problem: str) -> None:
     if content is not None:
         (tmp_path / "pyproject.toml").write_text(content)
     with pytest.raises(Problem, match=problem):

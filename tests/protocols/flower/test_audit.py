@@ -80,7 +80,7 @@ def test_a_bug_in_a_run_of_secagg_plus_is_found(settings: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "mod"), [("server-fixed", None), ("client-fixed", None), ("local", "none")])
-def test_noise_and_clipping_are_no_secure_sum(kind: str, mod: str | None) -> None:
+def test_noise_and_clipping_are_not_taken_for_a_secure_sum(kind: str, mod: str | None) -> None:
     found = audit(str(APPS / "private.py"), clients=5, run_config=f'kind="{kind}"', mod=mod)
     assert found.compared and {row.status for row in found.rows} == {"ok"} and found.mod == ""
 
@@ -114,7 +114,7 @@ def main(grid, context):
 """
 
 
-def test_a_server_s_own_loop_is_seen_by_the_models_that_it_sends(tmp_path: Path) -> None:
+def test_a_server_app_without_a_strategy_is_audited_by_the_models_sent(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
     found = audit(str(tmp_path / "loop.py"), clients=5)
     assert found.rule == "the model plus the weighted mean" and found.findings == []
@@ -125,7 +125,7 @@ def test_a_server_s_own_loop_is_seen_by_the_models_that_it_sends(tmp_path: Path)
     }
 
 
-def test_what_both_runs_do_alike_is_a_note_or_by_a_rule_a_finding() -> None:
+def test_a_bug_in_both_runs_is_a_note_or_with_a_rule_a_finding() -> None:
     where, settings = str(APPS / "masked.py"), 'rounds=1 bug="dropped"'
     found = audit(where, clients=6, run_config=settings)
     assert found.findings == [] and "client/0 not counted, though its input arrived" in found.notes[0]
@@ -157,7 +157,7 @@ def test_the_command_prints_a_row_for_each_round_and_fails_with_a_finding(tmp_pa
         (("--clients", 1), "1 is not in the range"),
     ],
 )
-def test_mistakes_are_named(arguments: tuple[object, ...], words: str) -> None:
+def test_invalid_arguments_are_refused_by_name(arguments: tuple[object, ...], words: str) -> None:
     done = tacit(APPS / "masked.py", "--run-config", "rounds=1", *arguments)
     assert done.exit_code == 2 and words in done.output
 

@@ -48,7 +48,7 @@ IN_SERVER = APP[: APP.index("{server}")].count("\n") + 1
         ("1 / 0", f"raised ZeroDivisionError: division by zero (ending.py, line {LINE})"),
     ],
 )
-def test_a_client_without_a_reply_has_replied_with_an_error_that_says_where(
+def test_a_client_without_a_reply_sends_an_error_with_its_line(
     run_app: Run, tmp_path: Path, way: str, ended: str, engine: str
 ) -> None:
     app = tmp_path / "ending.py"
@@ -62,7 +62,7 @@ def test_a_client_without_a_reply_has_replied_with_an_error_that_says_where(
 
 
 @pytest.mark.parametrize("way", ["sys.exit(3)", "os._exit(3)"])
-def test_a_server_app_that_ends_its_process_ends_the_run_and_says_where(run_app: Run, tmp_path: Path, way: str) -> None:
+def test_a_server_app_that_exits_aborts_the_run_with_its_line(run_app: Run, tmp_path: Path, way: str) -> None:
     app = tmp_path / "ending.py"
     app.write_text(APP.format(way="None", server=way))
     result = run_app(app, clients=3)

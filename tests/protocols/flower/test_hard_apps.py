@@ -82,7 +82,7 @@ def test_a_client_that_sleeps_is_the_cause_of_a_missed_reply(run_app: Run, tmp_p
     assert all(text.endswith(" for 40 s (its app's sleep)") for text in ends)
 
 
-def test_replies_that_are_pulled_are_errors_once_their_time_is_over(
+def test_replies_pulled_after_their_time_are_errors(
     run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fault = 'fault=[{kind="crash", party="client/1", at="flower.query", occurrence=2}]'
@@ -103,12 +103,12 @@ def test_sleep_in_clients_and_of_a_server_is_virtual_and_chance_is_the_same(
     assert [loss.party for loss in first.lost] == ["client/2"]
 
 
-def test_a_client_that_waits_for_a_moment_in_a_loop_comes_to_it(run_app: Run, tmp_path: Path) -> None:
+def test_a_client_that_polls_the_clock_reaches_its_time(run_app: Run, tmp_path: Path) -> None:
     result = run_app(app(tmp_path, SLEEPS), clients=2, run_config="loop=true")
     assert result.round_records[0].figures_reported["took"] == pytest.approx(1 + 10, abs=0.1)
 
 
-def test_metrics_of_an_apps_own_are_in_the_table_of_rounds_and_in_curves(run_app: Run, tmp_path: Path) -> None:
+def test_an_apps_own_metrics_are_in_the_table_of_rounds_and_in_curves(run_app: Run, tmp_path: Path) -> None:
     result = run_app(app(tmp_path, PULLS), clients=3)
     first, second = (one.figures_reported["took"] for one in result.round_records)
     (curve,) = curves([result.folder], "rounds", "took")
@@ -121,12 +121,12 @@ def test_metrics_of_an_apps_own_are_in_the_table_of_rounds_and_in_curves(run_app
     assert f">{first:.4f}</data>" in page and "Accuracy by rounds" not in page
 
 
-def test_an_app_that_catches_everything_ends_with_its_server(run_app: Run, tmp_path: Path) -> None:
+def test_an_app_that_catches_every_exception_ends_with_its_server(run_app: Run, tmp_path: Path) -> None:
     fault = 'fault=[{kind="crash", party="server", at="flower.query", occurrence=2}]'
     result = run_app(app(tmp_path, STUBBORN), fault, clients=2)
     assert result.reason == "the server was lost at flower.query"
 
 
-def test_an_app_that_only_waits_is_ended(run_app: Run, tmp_path: Path) -> None:
+def test_an_app_that_only_waits_is_ended_with_the_reason(run_app: Run, tmp_path: Path) -> None:
     result = run_app(app(tmp_path, ENDLESS), "protocol.timeout=10min", clients=2)
     assert result.reason == "the app has sent nothing and received nothing since 0 s"

@@ -27,7 +27,7 @@ def test_differential_privacy_by_strategies_and_mods(
     assert abs(final - 3.25) > 0.5
 
 
-def test_trees_are_put_into_one_forest(run_app: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trees_of_clients_are_joined_in_one_forest(run_app: Run, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("xgboost")
     fault = 'fault=[{kind="crash", party="client/3", at="flower.train", occurrence=2}]'
     result = run_app("trees", fault, run_config="rounds=2")
@@ -77,7 +77,7 @@ main_app = ServerApp(server_fn=server_fn)
 """
 
 
-def test_an_app_by_older_names_keeps_its_clients_state(
+def test_an_app_with_older_names_keeps_the_state_of_its_clients(
     run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "old.py").write_text(OLD_NAMES)
@@ -88,7 +88,7 @@ def test_an_app_by_older_names_keeps_its_clients_state(
     assert calls == ["calls [1, 1]", "calls [1, 2, 2]"]  # client 1 is new in the second round
 
 
-def test_measured_times_are_replayed(run_app: Run) -> None:
+def test_measured_times_of_an_app_are_replayed(run_app: Run) -> None:
     measured = run_app("averaging", "cost=measured")
     assert 0 < measured.virtual_seconds < 2  # not the modelled second for each message
     replayed = run_app("averaging", f"cost=replayed:{measured.folder}")

@@ -38,7 +38,7 @@ def test_every_command_on_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert ran == 13
 
 
-def test_what_the_page_names_is_there() -> None:
+def test_stages_keys_and_links_on_the_page_exist() -> None:
     assert all(f"`{stage}`" in PAGE for stage in STAGES)
     assert f"flwr {LOWEST[0]}.{LOWEST[1]} to {HIGHEST[0]}.{HIGHEST[1]} are tested" in PAGE
     for key in re.findall(r"`protocol\.(\w+)", PAGE):

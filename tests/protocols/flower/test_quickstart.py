@@ -27,7 +27,7 @@ def tacit(*arguments: str | Path) -> Result:
 
 
 @pytest.mark.parametrize("name", ["healthy", "dropout", "flaky-4g"])
-def test_a_scenario_ends_as_it_says(name: str, tmp_path: Path) -> None:
+def test_each_quickstart_scenario_meets_its_expectations(name: str, tmp_path: Path) -> None:
     scenario = load(QUICKSTART / f"{name}.toml", ["engine=inline"])
     result = carry_out(scenario, name, out=tmp_path / name)
     assert exit_code(result, scenario.expect) == 0, result.unmet
@@ -47,7 +47,7 @@ def test_a_run_is_predicted_to_the_last_byte(tmp_path: Path) -> None:
     assert found.virtual_seconds == pytest.approx(result.virtual_seconds, rel=1e-9)
 
 
-def test_the_commands_go_with_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_report_and_other_commands_work_with_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rounds = ("--run-config", "num-server-rounds=1", "--engine", "inline")
     ran = tacit("flower", QUICKSTART, "--clients", "3", *rounds, "--out", "one")
@@ -69,7 +69,7 @@ def test_settings_of_the_app_are_swept(tmp_path: Path, monkeypatch: pytest.Monke
     assert "learning-rate=0.01" in done.output and "learning-rate=0.5" in done.output
 
 
-def test_mistakes_of_the_command_are_one_line() -> None:
+def test_a_missing_app_or_wrong_setting_is_reported_in_one_line() -> None:
     for arguments, problem in (
         (("nowhere",), "error: nowhere: there is no such folder or file"),
         ((QUICKSTART, "--run-config", "rounds=1"), "error: --run-config: protocol.run_config: rounds is no setting"),
@@ -104,5 +104,5 @@ def test_pool_and_inline_and_three_hash_seeds_have_one_trace(tmp_path: Path) -> 
         assert read_result(out).trace_hash == inline.trace_hash
 
 
-def test_a_scenario_keeps_the_place_of_its_app() -> None:
+def test_a_scenario_names_its_app_by_the_absolute_path() -> None:
     assert read(QUICKSTART / "healthy.toml").scenario.protocol.app == str(QUICKSTART)  # type: ignore[attr-defined]

@@ -43,13 +43,13 @@ def test_the_trace_is_the_same_every_time(run_app: Run, app: str) -> None:
     assert run_app(app, "seed=2").trace_hash != first.trace_hash
 
 
-def test_an_app_of_the_older_way_runs_in_virtual_time(run_app: Run) -> None:
+def test_an_app_of_the_older_interface_runs_in_virtual_time(run_app: Run) -> None:
     result = run_app("legacy")
     assert (result.outcome, result.endings) == ("completed", ENDED)
     assert [(one.round, len(one.replied), one.accuracy) for one in result.round_records] == [(1, 6, 0.5), (2, 6, 0.5)]
 
 
-def test_an_app_waits_for_nodes_that_come_late(run_app: Run) -> None:
+def test_an_app_waits_for_nodes_that_join_late(run_app: Run) -> None:
     fault = 'fault=[{kind="crash", party="client/2", time=0, back_after="100s"}]'
     result = run_app("legacy", fault, "protocol.join=5s", run_config="min=6")
     assert result.outcome == "completed"
@@ -57,7 +57,7 @@ def test_an_app_waits_for_nodes_that_come_late(run_app: Run) -> None:
     assert len(result.round_records[0].cohort) == 6
 
 
-def test_a_client_that_falls_is_left_out_and_one_that_returns_takes_part(run_app: Run) -> None:
+def test_a_crashed_client_is_left_out_and_takes_part_after_its_return(run_app: Run) -> None:
     fault = 'fault=[{kind="crash", party="client/3", at="flower.train", back_after="40s"}]'
     result = run_app("averaging", fault, run_config="rounds=3")
     assert [len(one.replied) for one in result.round_records] == [5, 6, 6]
@@ -72,14 +72,14 @@ def test_a_straggler_past_the_time_out_is_not_used(run_app: Run) -> None:
     assert {loss.party for loss in result.lost} == {"client/0"}
 
 
-def test_the_fall_of_the_server_ends_the_run_and_rounds_until_then_are_reported(run_app: Run) -> None:
+def test_a_crash_of_the_server_aborts_the_run_and_past_rounds_are_reported(run_app: Run) -> None:
     fault = 'fault=[{kind="crash", party="server", at="flower.evaluate", occurrence=2}]'
     result = run_app("averaging", fault, run_config="rounds=3")
     assert (result.outcome, result.reason) == ("aborted", "the server was lost at flower.evaluate")
     assert [(one.round, one.problem) for one in result.round_records] == [(1, ""), (2, "the server was lost")]
 
 
-def test_lost_messages_and_partitions(run_app: Run) -> None:
+def test_clients_behind_lost_messages_and_partitions_are_lost(run_app: Run) -> None:
     faults = (
         'fault=[{kind="lose", party="client/1", message="AppReply"},'
         ' {kind="partition", party="client/4", time=0.5, lasts="5s"}]'
@@ -89,7 +89,7 @@ def test_lost_messages_and_partitions(run_app: Run) -> None:
     assert {loss.party for loss in result.lost} == {"client/1", "client/4"}
 
 
-def test_secure_aggregation_goes_on_without_a_client_that_falls_at_any_stage(run_app: Run) -> None:
+def test_secure_aggregation_continues_without_a_client_crashed_at_any_stage(run_app: Run) -> None:
     def fall(stage: str) -> str:
         return f'fault=[{{kind="crash", party="client/2", at="flower.{stage}"}}]'
 
@@ -104,7 +104,9 @@ def test_secure_aggregation_goes_on_without_a_client_that_falls_at_any_stage(run
     assert rows == {f"flower.{stage}" for stage in ("join", "setup", "share_keys", "collect_masked_vectors", "unmask")}
 
 
-def test_the_sum_without_a_client_is_the_mean_of_the_others(run_app: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_aggregate_without_a_lost_client_is_the_mean_of_the_others(
+    run_app: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_app("secure", 'fault=[{kind="crash", party="client/2", at="flower.collect_masked_vectors"}]')
     assert "sum [0.26, 0.26, 0.26]" in capsys.readouterr().out  # of 0, 0.1, 0.3, 0.4 and 0.5
 
@@ -152,7 +154,7 @@ def raising(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_client_that_raises_has_replied_with_an_error_and_contexts_last(run_app: Run, raising: Path) -> None:
+def test_a_client_that_raises_replies_with_an_error_and_keeps_its_context(run_app: Run, raising: Path) -> None:
     result = run_app(raising, clients=3)
     assert (result.outcome, result.reason) == ("completed", "")
     assert result.endings["client/1"] == "its app raised ValueError: no data (raising.py, line 12)"
@@ -160,7 +162,7 @@ def test_a_client_that_raises_has_replied_with_an_error_and_contexts_last(run_ap
     assert list(one.errors) == ["client/1"] and "no data" in one.errors["client/1"]
 
 
-def test_a_server_app_that_raises_ends_the_run_and_says_where(run_app: Run, raising: Path) -> None:
+def test_a_server_app_that_raises_aborts_the_run_with_its_line(run_app: Run, raising: Path) -> None:
     result = run_app(raising, clients=3, run_config="fail=true")
     assert result.outcome == "aborted"
     assert "the server app raised RuntimeError: enough" in result.reason and "raising.py, line" in result.reason
@@ -174,7 +176,7 @@ def test_an_app_that_waits_for_nodes_that_never_join_ends(run_app: Run) -> None:
     assert "the app waits for more than the 1 nodes that joined" in result.reason
 
 
-def test_mistakes_are_one_line(tmp_path: Path) -> None:
+def test_invalid_keys_of_an_app_are_refused_by_name(tmp_path: Path) -> None:
     for change, problem in (
         ('protocol.app=""', "protocol.app"),
         ('protocol.run_config="rounds"', "protocol.run_config"),
@@ -187,7 +189,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("app", ["FedAvg", "FedAdam", "Krum", "secure"])
-def test_chaos_breaks_no_promise(tmp_path: Path, app: str) -> None:
+def test_chaos_breaks_no_promise_of_an_app(tmp_path: Path, app: str) -> None:
     named = {"run_config": "rounds=1"} if app == "secure" else {"run_config": f"strategy={app} rounds=2"}
     scenario_of(tmp_path, "secure" if app == "secure" else "averaging", **named, clients=5)
     loaded = promising(read(tmp_path / "scenario.toml"))

@@ -27,7 +27,7 @@ def played(function: Callable[[], Any]) -> tuple[Any, float]:
         loop.finish()
 
 
-def test_sleep_takes_virtual_time_and_no_other() -> None:
+def test_sleep_takes_virtual_time_only() -> None:
     def app() -> float:
         began = time.time()
         time.sleep(3600.0)
@@ -38,7 +38,7 @@ def test_sleep_takes_virtual_time_and_no_other() -> None:
     assert time.perf_counter() - began < 60
 
 
-def test_time_begins_at_the_epoch_and_is_real_elsewhere() -> None:
+def test_virtual_time_begins_at_the_epoch_and_time_outside_a_fiber_is_real() -> None:
     with stand_ins(HERE):
         assert time.time() > EPOCH - 1e9
     assert played(lambda: time.time()) == (EPOCH, 0.0)
@@ -63,7 +63,7 @@ def test_threads_run_one_at_a_time_and_in_the_order_of_virtual_time() -> None:
     assert order == ["fast", "slow"]
 
 
-def test_a_condition_wakes_who_waits_for_it_or_ends_with_its_time_out() -> None:
+def test_a_condition_wakes_its_waiting_thread_or_times_out() -> None:
     def app() -> tuple[bool, bool, float]:
         condition, found = threading.Condition(), list[int]()
 
@@ -82,7 +82,7 @@ def test_a_condition_wakes_who_waits_for_it_or_ends_with_its_time_out() -> None:
     assert played(app)[0] == (True, False, 7.0)
 
 
-def test_an_event_and_a_lock_between_threads() -> None:
+def test_events_and_locks_work_between_threads() -> None:
     def app() -> list[str]:
         lock, event, seen = threading.RLock(), threading.Event(), list[str]()
 
@@ -103,7 +103,7 @@ def test_an_event_and_a_lock_between_threads() -> None:
     assert played(app)[0] == ["other at 4", "False"]
 
 
-def test_an_error_in_a_thread_is_that_of_its_future() -> None:
+def test_an_error_in_a_thread_is_the_exception_of_its_future() -> None:
     def app() -> str:
         with concurrent.futures.ThreadPoolExecutor() as pool:
             future = pool.submit(int, "x")
@@ -112,7 +112,7 @@ def test_an_error_in_a_thread_is_that_of_its_future() -> None:
     assert played(app)[0] == "ValueError"
 
 
-def test_a_thread_whose_party_is_gone_ends_where_it_waits() -> None:
+def test_a_thread_of_a_lost_party_ends_at_its_wait() -> None:
     ended: list[str] = []
 
     def app() -> None:
@@ -136,11 +136,11 @@ def test_a_thread_whose_party_is_gone_ends_where_it_waits() -> None:
     assert ended == ["stopped"]
 
 
-def test_sys_exit_is_an_error_and_ends_nothing_else() -> None:
+def test_sys_exit_in_a_fiber_is_an_error_and_does_not_end_the_process() -> None:
     with pytest.raises(RuntimeError, match=r"sys\.exit\(3\)"):
         played(lambda: exit(3))
 
 
-def test_only_fibers_can_wait() -> None:
+def test_a_wait_outside_a_fiber_is_refused() -> None:
     with pytest.raises(RuntimeError, match="only the thread"):
         in_world(lambda: asyncio.sleep(1.0))

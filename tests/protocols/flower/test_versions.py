@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 pytest.importorskip("flwr")
 
 
-def test_the_extra_takes_the_lowest_version_and_all_newer() -> None:
+def test_the_extra_allows_the_lowest_tested_version_and_all_newer() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     assert config["options.extras_require"]["flower"].strip() == f"flwr>={LOWEST[0]}.{LOWEST[1]}"
@@ -39,7 +39,7 @@ def test_an_older_version_is_refused_and_a_newer_one_is_a_caution(monkeypatch: p
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", [LOWEST, HIGHEST], ids=str)
-def test_all_that_apps_do_works_with_it(version: tuple[int, int], tmp_path: Path) -> None:
+def test_the_tests_of_apps_pass_with_the_lowest_and_highest_version(version: tuple[int, int], tmp_path: Path) -> None:
     wanted = f"flwr=={version[0]}.{version[1]}.*"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), wanted]
     fetched = subprocess.run(install, capture_output=True, text=True, check=False)

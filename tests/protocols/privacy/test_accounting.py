@@ -40,7 +40,7 @@ def chances(counts: np.ndarray, sigma: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [(0.1, 3000), (10.0, 3000), (1000.0, 4000), (3.0, 2)])
-def test_random_bits_are_as_private_as_stated_and_not_much_more(epsilon: float, bits: int) -> None:
+def test_the_stated_privacy_of_random_bits_holds_and_is_tight(epsilon: float, bits: int) -> None:
     flip = flip_probability(epsilon, bits)
     found = accounting.random_bits(flip, bits, DELTA)
     assert exact_delta(flip, bits, found) <= DELTA
@@ -48,14 +48,14 @@ def test_random_bits_are_as_private_as_stated_and_not_much_more(epsilon: float, 
     assert exact_delta(flip, bits, 0.7 * found) > DELTA
 
 
-def test_the_ends_of_random_bits() -> None:
+def test_random_bits_without_noise_or_queries_have_infinite_or_zero_epsilon() -> None:
     assert accounting.random_bits(0.0, 5, DELTA) == math.inf
     assert accounting.random_bits(0.5, 5, DELTA) == 0 == accounting.random_bits(0.1, 0, DELTA)
     assert accounting.pure(0.1, 20) == pytest.approx(2.0)
     assert accounting.pure(math.inf, 0) == 0
 
 
-def test_gaussian_queries_are_above_the_exact_curve() -> None:
+def test_the_bound_of_gaussian_queries_is_above_the_exact_curve() -> None:
     sigma, queries = 40.0, 500
     found = accounting.noisy_max_queries(sigma, queries, DELTA)
     # Balle and Wang 2018: the Gaussian mechanism's exact delta, at distance sqrt(2 queries) in units of sigma.
@@ -79,7 +79,7 @@ def test_a_whole_cohort_is_a_gaussian_mechanism_with_twice_the_clip() -> None:
     assert accounting.federated_gaussian(4.0, 5, 500, 20, DELTA) < whole / 5
 
 
-def test_noise_for_an_epsilon_gives_it() -> None:
+def test_noise_computed_for_an_epsilon_has_that_epsilon() -> None:
     multiplier = accounting.noise_for(8.0, 5, 5, 20, DELTA)
     assert accounting.federated_gaussian(multiplier, 5, 5, 20, DELTA) == pytest.approx(8.0, rel=1e-3)
     assert accounting.noise_for(math.inf, 5, 5, 20, DELTA) == 0
@@ -92,7 +92,7 @@ def test_noise_for_an_epsilon_gives_it() -> None:
     assert accounting.votes_noise_for(3.0, 0, DELTA) == 0
 
 
-def test_laplace_noise_of_a_few_and_of_many_queries() -> None:
+def test_many_laplace_queries_cost_less_than_their_sum() -> None:
     """A few queries cost 2 / b each (Dwork and Roth, Theorem 3.6, for two counts); many cost less than the sum."""
     assert accounting.laplace_queries(0.5, 1, DELTA) == 4.0
     assert accounting.laplace_queries(50.0, 2000, DELTA) < 10 < 2000 * 2 / 50
@@ -124,7 +124,7 @@ def test_rdp_of_noisy_max_bounds_the_divergence(
         assert renyi(here, there, order) <= order / sigma**2 + 1e-4
 
 
-def test_noisy_max_is_the_most_votes_and_errs_as_often_as_it_should() -> None:
+def test_noisy_max_errs_with_the_computed_probability() -> None:
     counts = np.array([[3, 1, 1], [1, 2, 2], [0, 0, 5]])
     assert noisy_max(counts, 0.0, Entropy.seeded(1)).tolist() == [0, 1, 2]
     many = np.tile([3, 1, 1], (20_000, 1))
@@ -132,7 +132,7 @@ def test_noisy_max_is_the_most_votes_and_errs_as_often_as_it_should() -> None:
     assert np.abs(shares - chances(np.array([3, 1, 1]), 2.0)).max() < 0.015
 
 
-def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
     with pytest.raises(MissingExtra, match=r"needs dp_accounting.*tacit-fl\[privacy\]"):
         accounting.noisy_max_queries(1.0, 1, DELTA)
@@ -149,6 +149,6 @@ def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.M
         lambda: noisy_max(np.zeros((1, 2), int), -1.0, Entropy.seeded(1)),
     ],
 )
-def test_what_makes_no_sense_is_said(make: object) -> None:
+def test_invalid_arguments_of_the_accounting_are_refused(make: object) -> None:
     with pytest.raises(ValueError, match=r"\(="):
         make()  # type: ignore[operator]

@@ -49,7 +49,7 @@ def test_the_answer_for_a_point_depends_on_no_other_point(rows: set[int], epsilo
     np.testing.assert_array_equal(randomised_labels(labels[some], some, CLASSES, epsilon, SECRET), whole[some])
 
 
-def test_labels_of_one_class_and_of_none() -> None:
+def test_labels_of_one_class_or_of_no_point_are_unchanged_and_wrong_ones_refused() -> None:
     np.testing.assert_array_equal(randomised_labels(np.zeros(3, int), np.arange(3), 1, 0.1, SECRET), np.zeros(3))
     assert not len(randomised_labels(np.zeros(0, int), np.arange(0), 4, 0.1, SECRET))
     with pytest.raises(ValueError, match="labels from -1 to 2, and there are 3 classes"):
@@ -62,7 +62,7 @@ def flips(flip: float, rows: int, secret: bytes = SECRET) -> HashFlips:
     return HashFlips(secret, flip, np.arange(rows))
 
 
-def test_each_bit_flips_with_its_probability_and_by_itself() -> None:
+def test_each_bit_flips_independently_with_its_probability() -> None:
     flip, n, bits = flip_of(Privacy(hash_epsilon=1.0)), 60, 2048
     random = np.random.default_rng(1)
     points, table = random.normal(size=(n, 5)), random.integers(2, size=(n, bits)).astype(bool)
@@ -123,7 +123,7 @@ def test_the_correction_keeps_the_order_and_right_angles(bits: int, flip: float)
         assert found == list(range(bits + 1))
 
 
-def test_how_many_bits_differ() -> None:
+def test_the_bound_on_differing_bits_is_the_binomial_quantile() -> None:
     assert [differing_bits(1024, angle, DELTA) for angle in ANGLES] == [20, 57, 95, 230, 414]
     for bits, angle in [(1024, 5), (3072, 30), (8, 60), (50, 0), (50, 180)]:
         q = differing_bits(bits, angle, DELTA)
@@ -134,7 +134,7 @@ def test_how_many_bits_differ() -> None:
 
 
 @pytest.mark.parametrize(("flip", "prototype"), [(0.0, 0.955), (0.119, 0.926), (0.269, 0.830), (0.378, 0.617)])
-def test_what_known_planes_open(flip: float, prototype: float) -> None:
+def test_known_planes_reveal_directions_to_the_stated_cosine(flip: float, prototype: float) -> None:
     """64 features and 1024 bits: the published cosine, and ours."""
     random = np.random.default_rng(3)
     planes, point = random.standard_normal((20, 1024, 64)), np.eye(64)[0]
@@ -145,7 +145,7 @@ def test_what_known_planes_open(flip: float, prototype: float) -> None:
     assert opened(flip, 1024, 64) == pytest.approx(prototype, abs=0.005)
 
 
-def test_what_is_said() -> None:
+def test_the_stated_privacy_has_every_part_of_the_guarantee() -> None:
     both = Privacy(hash_epsilon=2.0, label_epsilon=1.0)
     found = released(both, "os", 10, 1024, 3)
     assert found is not None and found.guaranteed and found.rounds == 3

@@ -146,7 +146,7 @@ def test_independent_bits_have_exactly_the_epsilon_asked_for(epsilon: float, sen
     assert epsilon_of(flip, sensitivity) == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_the_probability_of_a_flip_at_the_papers_setting() -> None:
+def test_the_probability_of_a_flip_equals_the_papers() -> None:
     flip = flip_probability(0.1, 3000)
     assert f"{flip:.6f}" == "0.499992"
     assert flip_probability(math.inf, 3000) == 0 == flip_probability(0.1, 0)
@@ -172,7 +172,7 @@ def test_the_papers_condition_does_not_imply_privacy() -> None:
     assert nilpotent.exact_epsilon(1) == pytest.approx(1.0)
 
 
-def test_bits_flip_as_often_as_they_should() -> None:
+def test_bits_flip_with_the_stated_frequency() -> None:
     bits = np.zeros((200, 100), bool)
     noisy = perturb(bits, 0.1, Entropy.seeded(2, "flips"))
     assert abs(noisy.mean() - 0.1) < 0.01
@@ -205,6 +205,6 @@ def test_gaussian_numbers_are_standard_normal() -> None:
         lambda: bernoulli(1.5, (1,), Entropy.seeded(1)),
     ],
 )
-def test_what_makes_no_sense_is_said(make: object) -> None:
+def test_invalid_arguments_of_the_mechanism_are_refused(make: object) -> None:
     with pytest.raises(ValueError, match=r"\(="):
         make()  # type: ignore[operator]

@@ -68,7 +68,7 @@ def columns(table: dict[str, str]) -> dict[str, list[int]]:
     return found
 
 
-def test_every_message_is_there_once_with_its_bytes_and_times(faulty: Path) -> None:
+def test_the_timeline_has_every_message_once_with_its_bytes_and_times(faulty: Path) -> None:
     data = data_of(fragment(faulty))
     table, shapes, parties = columns(data["messages"]), data["shapes"], data["parties"]
     found = []
@@ -87,7 +87,7 @@ def test_every_message_is_there_once_with_its_bytes_and_times(faulty: Path) -> N
     assert sorted(found, key=lambda one: one[0]) == sorted(rows(faulty, view))
 
 
-def test_jobs_waits_copies_and_losses_are_those_of_the_record(faulty: Path) -> None:
+def test_jobs_waits_copies_and_losses_equal_those_of_the_record(faulty: Path) -> None:
     model = model_of(faulty)
     jobs = rows(faulty, "SELECT party, step, began, seconds FROM computing ORDER BY began, party, step")
     assert (
@@ -108,7 +108,7 @@ def test_jobs_waits_copies_and_losses_are_those_of_the_record(faulty: Path) -> N
     assert sorted(lost) == sorted(rows(faulty, "SELECT time, party FROM losses")) and lost
 
 
-def test_faults_are_bands_and_marks(faulty: Path) -> None:
+def test_faults_are_drawn_as_bands_and_marks(faulty: Path) -> None:
     model = model_of(faulty)
     assert [(one.kind, one.parties) for one in model.bands] == [
         ("cut", ("client/1", "client/3")),
@@ -121,7 +121,7 @@ def test_faults_are_bands_and_marks(faulty: Path) -> None:
     assert model.parties == ["server", "client/0", "client/1", "client/2", "client/3"]
 
 
-def test_no_event_is_in_a_fold_and_idle_time_is(faulty: Path) -> None:
+def test_folds_contain_idle_time_and_no_event(faulty: Path) -> None:
     model = model_of(faulty)
     assert sum(end - begin for begin, end in model.folded) > model.end / 2
     for (time,) in rows(faulty, "SELECT time FROM events"):
@@ -138,7 +138,7 @@ def test_the_tables_of_the_critical_path_sum_to_the_time_of_the_run(faulty: Path
         assert math.isclose(sum(parts), total, abs_tol=0.001 * len(parts))
 
 
-def test_a_slowed_job_lasts_until_its_party_goes_on(quick: Path, tmp_path: Path) -> None:
+def test_a_slowed_or_paused_job_lasts_until_its_party_continues(quick: Path, tmp_path: Path) -> None:
     faults = (
         'fault=[{kind="slow", party="client/1", at="hamming.evaluate", factor=40000, lasts="5s"}, '
         '{kind="pause", party="client/2", time="47.15ms", lasts="2s"}]'
@@ -154,7 +154,7 @@ def _length(bar: Bar) -> float:
     return bar.ended - bar.began
 
 
-def test_a_run_that_was_killed_is_shown_as_far_as_it_is_recorded(changed: Callable[..., Path]) -> None:
+def test_a_killed_run_is_shown_up_to_the_end_of_its_record(changed: Callable[..., Path]) -> None:
     folder = changed(
         *KILLED,
         *(f"DELETE FROM {table} WHERE n > (SELECT max(n) / 2 FROM event_rows)" for table in EVENTS),
@@ -172,7 +172,7 @@ def test_a_run_that_was_killed_is_shown_as_far_as_it_is_recorded(changed: Callab
 
 
 @pytest.mark.long
-def test_a_process_that_is_killed_leaves_what_can_be_shown(
+def test_the_record_of_a_killed_process_can_be_shown(
     quick: Path, tmp_path: Path, stopped: Callable[..., tuple[int, str, str]]
 ) -> None:
     code, _, _ = stopped(1, signal.SIGKILL, "run", quick, "--out", tmp_path / "out")
@@ -182,13 +182,13 @@ def test_a_process_that_is_killed_leaves_what_can_be_shown(
     assert "The run has not ended in the record" in fragment(tmp_path / "out")
 
 
-def test_a_message_that_is_delayed_by_a_fault_is_waited_for(quick: Path, tmp_path: Path) -> None:
+def test_idle_time_behind_a_delayed_message_is_folded(quick: Path, tmp_path: Path) -> None:
     faults = 'fault=[{kind="delay", message="Join", peer="server", by="20s"}]'
     model = model_of(run(load(quick, ["expect={}", faults]), out=tmp_path / "out").folder)
     assert sum(end - begin for begin, end in model.folded) > 19
 
 
-def test_a_run_without_messages_and_one_without_events(changed: Callable[..., Path]) -> None:
+def test_runs_without_messages_or_without_events_are_shown(changed: Callable[..., Path]) -> None:
     folder = changed("DELETE FROM event_rows WHERE message > 0")
     assert not model_of(folder).messages and "0 messages" in fragment(folder)
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
@@ -197,7 +197,7 @@ def test_a_run_without_messages_and_one_without_events(changed: Callable[..., Pa
     assert "0 messages, 0 jobs and 0 waits of 0 parties" in fragment(folder, compact=True)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="no run\\.sqlite; a run's folder is needed"):
         fragment(tmp_path)
 
@@ -217,7 +217,7 @@ def test_a_large_run_is_counted_by_party_and_time(faulty: Path, monkeypatch: pyt
     assert data["parties"] == whole.parties
 
 
-def test_the_fragment_stands_alone(faulty: Path) -> None:
+def test_the_fragment_needs_no_other_file(faulty: Path) -> None:
     html = fragment(faulty)
     assert html == fragment(faulty)
     assert not re.findall(r"https?://|url\(|@import|\bid=", html)
@@ -227,7 +227,7 @@ def test_the_fragment_stands_alone(faulty: Path) -> None:
 
 
 @given(st.lists(st.integers(-(2**60), 2**60)))
-def test_packed_numbers_are_unpacked(numbers: list[int]) -> None:
+def test_packed_numbers_are_unpacked_unchanged(numbers: list[int]) -> None:
     assert list(unpacked(packed(numbers))) == numbers
     steps = list(differences(numbers))
     assert [sum(steps[: i + 1]) for i in range(len(steps))] == numbers
@@ -237,9 +237,7 @@ TIMES = st.floats(0, 1000, allow_nan=False)
 
 
 @given(st.lists(TIMES, min_size=1), st.lists(st.tuples(TIMES, st.floats(0, 50))))
-def test_folds_hide_no_moment_and_nothing_that_goes_on(
-    moments: list[float], lasting: list[tuple[float, float]]
-) -> None:
+def test_folds_hide_no_event_and_no_activity(moments: list[float], lasting: list[tuple[float, float]]) -> None:
     busy = [(begin, begin + length) for begin, length in lasting]
     found = folds(moments, busy)
     assert found == sorted(found) and all(begin < end for begin, end in found)

@@ -84,7 +84,9 @@ def choose(browser: Browser, name: str, value: str) -> None:
     )
 
 
-def test_it_asks_for_nothing_and_logs_nothing(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
+def test_the_timeline_makes_no_requests_and_logs_no_errors(
+    browser: Browser, page: Callable[..., Path], faulty: Path
+) -> None:
     path = page(fragment(faulty), fragment(faulty, compact=True), fragment(faulty))
     for theme in ("light", "dark"):
         browser.open(path, theme=theme)
@@ -99,7 +101,9 @@ def test_it_asks_for_nothing_and_logs_nothing(browser: Browser, page: Callable[.
     assert set(added) <= {"0", "ret_nodes"}  # the frame itself, and names that the driver adds
 
 
-def test_a_notebook_can_insert_it_later(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
+def test_a_notebook_can_insert_the_timeline_after_loading(
+    browser: Browser, page: Callable[..., Path], faulty: Path
+) -> None:
     browser.open(page("<div></div>", fragment(faulty, compact=True)))
     browser.run(
         "const div = document.querySelector('div'); div.innerHTML = arguments[0];"
@@ -145,7 +149,7 @@ def test_a_click_pins_the_tooltip(opened: Browser) -> None:
     assert opened.run(TIP) == ""
 
 
-def test_a_click_pins_what_is_below_the_mouse(opened: Browser) -> None:
+def test_a_click_pins_the_tooltip_of_the_mark_below_the_mouse(opened: Browser) -> None:
     place = (
         "const p = {0}, box = document.querySelector('canvas').getBoundingClientRect(); const [x, y] = p.place({1});"
     )
@@ -172,7 +176,7 @@ def test_the_wheel_and_the_mouse_zoom_and_pan(opened: Browser) -> None:
     assert span(opened) == whole
 
 
-def test_keys_zoom_pan_and_show_all(opened: Browser) -> None:
+def test_keys_zoom_pan_and_show_the_whole_timeline(opened: Browser) -> None:
     whole = span(opened)
     opened.run("document.querySelector('.tl-view').focus()")
     opened.press("+", "+")
@@ -188,7 +192,7 @@ def test_keys_zoom_pan_and_show_all(opened: Browser) -> None:
     assert span(opened) == whole
 
 
-def test_two_fingers_zoom(opened: Browser) -> None:
+def test_two_fingers_zoom_the_timeline(opened: Browser) -> None:
     whole = span(opened)
     x, y = middle(opened)
     touch: Callable[[str, list[dict[str, float]]], Any] = lambda kind, points: opened.driver.execute_cdp_cmd(  # noqa: E731
@@ -201,7 +205,7 @@ def test_two_fingers_zoom(opened: Browser) -> None:
     assert length(span(opened)) < length(whole) / 2
 
 
-def test_idle_time_is_folded_until_it_is_unfolded(opened: Browser) -> None:
+def test_idle_time_is_folded_until_the_button_unfolds_the_gaps(opened: Browser) -> None:
     where = f"const p = {PICTURE}, [a, b] = p.data.folds[0]; return (p.x(b) - p.x(a)) / (p.width - p.left)"
     span(opened)
     folded = opened.run(where)
@@ -213,7 +217,7 @@ def test_idle_time_is_folded_until_it_is_unfolded(opened: Browser) -> None:
     assert opened.run(where) == folded
 
 
-def test_the_filter_hides(opened: Browser, faulty: Path) -> None:
+def test_the_filters_hide_messages_of_other_types_parties_and_steps(opened: Browser, faulty: Path) -> None:
     drawn = "return Number(document.querySelector('.timeline').dataset.drawn)"
     span(opened)
     with closing(sqlite3.connect(faulty / "run.sqlite")) as connection:
@@ -248,7 +252,9 @@ def test_tab_reaches_every_control(opened: Browser) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_texts_have_contrast(browser: Browser, page: Callable[..., Path], faulty: Path, theme: str) -> None:
+def test_texts_of_the_timeline_have_enough_contrast(
+    browser: Browser, page: Callable[..., Path], faulty: Path, theme: str
+) -> None:
     for path in (page(fragment(faulty)), page(fragment(faulty), theme=theme)):
         browser.open(path, theme=theme)
         span(browser)
@@ -279,7 +285,9 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_a_theme_that_changes_is_drawn(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
+def test_the_timeline_is_redrawn_when_the_theme_changes(
+    browser: Browser, page: Callable[..., Path], faulty: Path
+) -> None:
     corner = "return [...document.querySelector('canvas').getContext('2d').getImageData(2, 2, 1, 1).data.slice(0, 3)]"
     browser.open(page(fragment(faulty), theme="light"), theme="dark")
     span(browser)
@@ -289,7 +297,7 @@ def test_a_theme_that_changes_is_drawn(browser: Browser, page: Callable[..., Pat
     assert max(browser.run(corner)) < 60
 
 
-def test_it_is_printed_in_light_colours(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
+def test_the_timeline_is_printed_in_light_colours(browser: Browser, page: Callable[..., Path], faulty: Path) -> None:
     browser.open(page(fragment(faulty)), theme="dark")
     span(browser)
     browser.run(

@@ -71,7 +71,7 @@ def test_gitlab_gets_a_code_quality_report(wrong: Path) -> None:
     assert left["location"]["path"] == "other.toml"
 
 
-def test_elsewhere_lines_are_those_of_compilers(wrong: Path) -> None:
+def test_without_a_known_ci_annotations_have_the_form_of_compiler_errors(wrong: Path) -> None:
     code, output = run(wrong)
     number = place(wrong, "lost = []")
     assert code == 1 and f"\nquick.toml:{number}: error: expect.lost: expected nobody, got client/3\n" in output
@@ -80,12 +80,12 @@ def test_elsewhere_lines_are_those_of_compilers(wrong: Path) -> None:
     assert code == 2 and output.startswith("quick.toml:1: error: ")
 
 
-def test_without_the_option_nothing_is_written(wrong: Path) -> None:
+def test_without_the_option_no_annotation_is_written(wrong: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(wrong)], env={"GITHUB_ACTIONS": "true", "GITLAB_CI": "true"})
     assert done.exit_code == 1 and "::error" not in done.output and not Path(CODE_QUALITY).exists()
 
 
-def test_a_problem_stands_on_a_line_of_its_own_in_a_narrow_window(wrong: Path) -> None:
+def test_an_annotation_is_one_line_in_a_narrow_window(wrong: Path) -> None:
     environ = os.environ | {"GITHUB_ACTIONS": "true", "COLUMNS": "40"}
     command = [sys.executable, "-m", "tacit", "run", wrong.name, "--ci"]
     done = warm.run(command, cwd=wrong.parent, env=environ)
@@ -93,7 +93,7 @@ def test_a_problem_stands_on_a_line_of_its_own_in_a_narrow_window(wrong: Path) -
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_what_a_workflow_command_holds_can_be_read_back(place: str, text: str) -> None:
+def test_the_texts_of_a_workflow_command_can_be_read_back(place: str, text: str) -> None:
     line = github_line(place, 3, "x" + text)
     assert "\n" not in line and "\r" not in line
     properties, _, message = line.removeprefix("::error ").partition("::")
@@ -108,7 +108,7 @@ def test_what_a_workflow_command_holds_can_be_read_back(place: str, text: str) -
     assert unescaped(message) == "x" + text
 
 
-def test_the_line_of_a_key() -> None:
+def test_the_line_of_a_key_is_found_in_the_file() -> None:
     text = 'seed = 1\n\n[data]\nname = "a"\n[[fault]]\nat = "x"\n\n[[fault]]  # second\nparty = "y"\nat = "z"\n'
     for key, number in (
         ("seed", 1), ("data.name", 4), ("data", 3), ("data.clients", 3), ("fault.0.at", 6), ("fault.1.at", 10),

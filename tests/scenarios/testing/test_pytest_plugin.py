@@ -77,7 +77,7 @@ def test_scenarios_in_a_folder_of_tests_are_tests(with_tacit: Pytest, project: P
     assert with_tacit("-m", "not tacit", "-q").stdout.splitlines()[-1].startswith("1 passed, 1 deselected")
 
 
-def test_a_failure_shows_expected_found_losses_and_the_line_that_repeats_it(with_tacit: Pytest, project: Path) -> None:
+def test_a_failure_shows_expectation_result_losses_and_the_command_to_repeat(with_tacit: Pytest, project: Path) -> None:
     file = project / "tests" / "test_calm.tacit.toml"
     file.write_text(file.read_text() + WRONG)
     done = with_tacit("-rf", "--tacit-out", "kept", f"--junitxml={project / 'junit.xml'}")
@@ -110,7 +110,7 @@ def test_a_number_of_schedules_below_zero_is_refused(with_tacit: Pytest) -> None
     assert done.returncode == 4 and "'-1' is not a number of schedules" in done.stderr and not done.stdout
 
 
-def test_a_mistake_in_a_file_is_one_line(with_tacit: Pytest, project: Path) -> None:
+def test_a_mistake_in_a_scenario_file_is_reported_in_one_line(with_tacit: Pytest, project: Path) -> None:
     file = project / "tests" / "test_calm.tacit.toml"
     file.write_text(file.read_text().replace("k = 3", "kk = 3"))
     done = with_tacit(GITHUB_ACTIONS="true")
@@ -120,7 +120,7 @@ def test_a_mistake_in_a_file_is_one_line(with_tacit: Pytest, project: Path) -> N
     assert f"\n::error file=tests/test_calm.tacit.toml,line={line},title=" in done.stdout
 
 
-def test_an_abort_that_nobody_expects_fails(with_tacit: Pytest, project: Path) -> None:
+def test_an_unexpected_abort_fails_the_test(with_tacit: Pytest, project: Path) -> None:
     file = project / "tests" / "test_calm.tacit.toml"
     text = file.read_text().partition("[expect]")[0] + '[[fault]]\nparty = "server"\nat = "hamming.collect"\n'
     file.write_text(text)
@@ -128,7 +128,7 @@ def test_an_abort_that_nobody_expects_fails(with_tacit: Pytest, project: Path) -
     assert done.returncode == 1 and "NOT AS EXPECTED  the run was aborted: " in done.stdout
 
 
-def test_which_files_are_collected_is_a_setting(with_tacit: Pytest, project: Path, quick_text: str) -> None:
+def test_a_setting_selects_the_collected_files(with_tacit: Pytest, project: Path, quick_text: str) -> None:
     named = project / "scenarios" / "one.toml"
     named.parent.mkdir()
     named.write_text(quick_text)
@@ -165,7 +165,7 @@ promises.GENERAL["nobody falls"] = promises.Promise(nobody_falls)
 """
 
 
-def test_a_broken_promise_comes_with_the_line_that_replays_it(with_tacit: Pytest, project: Path) -> None:
+def test_a_broken_promise_is_shown_with_the_command_that_replays_the_run(with_tacit: Pytest, project: Path) -> None:
     (project / "conftest.py").write_text(PLANTED)
     done = with_tacit("--tacit-chaos", "0", "-m", "tacit_chaos")
     assert done.returncode == 1, done.stdout
@@ -174,7 +174,7 @@ def test_a_broken_promise_comes_with_the_line_that_replays_it(with_tacit: Pytest
     assert Path(replay).is_file()
 
 
-def test_a_run_that_takes_too_long_fails(with_tacit: Pytest, project: Path) -> None:
+def test_a_run_past_the_time_limit_fails_the_test(with_tacit: Pytest, project: Path) -> None:
     file = project / "tests" / "test_calm.tacit.toml"
     file.write_text(file.read_text().replace('"plaintext"', '"paillier"').replace("limit = 60", "limit = 600"))
     done = with_tacit("--tacit-limit", "1ms")
@@ -183,7 +183,7 @@ def test_a_run_that_takes_too_long_fails(with_tacit: Pytest, project: Path) -> N
     assert 'error: --tacit-limit: "soon" is not a duration' in with_tacit("--tacit-limit", "soon").stdout
 
 
-def test_nothing_of_tacit_is_imported_before_a_scenario_is_run(with_tacit: Pytest, project: Path) -> None:
+def test_no_large_package_is_imported_before_a_scenario_is_run(with_tacit: Pytest, project: Path) -> None:
     (project / "tests" / "test_other.py").write_text(
         "import sys\n\n\ndef test_other():\n"
         "    heavy = {'torch', 'numpy', 'scipy', 'msgspec', 'typer', 'sklearn'} & set(sys.modules)\n"

@@ -20,7 +20,7 @@ def elements(field: PrimeField) -> st.SearchStrategy[int]:
 @FIELDS
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_sums_and_products_are_those_of_integers(field: PrimeField, data: st.DataObject) -> None:
+def test_sums_and_products_equal_those_of_integers(field: PrimeField, data: st.DataObject) -> None:
     p, count = field.modulus, data.draw(st.integers(1, 5))
     a, b = (data.draw(st.lists(elements(field), min_size=count, max_size=count)) for _ in range(2))
     x, y = field.from_ints(a), field.from_ints(b)
@@ -37,7 +37,7 @@ def test_sums_and_products_are_those_of_integers(field: PrimeField, data: st.Dat
 @FIELDS
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_limbs_of_any_sign_and_width_are_settled(field: PrimeField, data: st.DataObject) -> None:
+def test_limbs_of_any_sign_and_width_are_normalised(field: PrimeField, data: st.DataObject) -> None:
     edge = st.sampled_from([-(1 << 50), 1 << 50, (1 << 50) - 1, -1, 0, 1 << field.width])
     limbs = data.draw(st.lists(edge | st.integers(-(1 << 50), 1 << 50), min_size=field.limbs, max_size=field.limbs))
     value = sum(limb << (field.width * i) for i, limb in enumerate(limbs)) % field.modulus
@@ -62,7 +62,7 @@ def test_many_products_at_once_are_exact(field: PrimeField) -> None:
 @FIELDS
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), log_n=st.integers(0, 4))
-def test_polynomials_by_values_are_those_by_coefficients(field: PrimeField, data: st.DataObject, log_n: int) -> None:
+def test_polynomials_by_values_equal_those_by_coefficients(field: PrimeField, data: st.DataObject, log_n: int) -> None:
     p, n = field.modulus, 1 << log_n
     known = data.draw(st.integers(1, n))
     coefficients = data.draw(st.lists(elements(field), min_size=known, max_size=known))
@@ -80,7 +80,7 @@ def test_polynomials_by_values_are_those_by_coefficients(field: PrimeField, data
 
 
 @FIELDS
-def test_what_does_not_encode_an_element_is_refused(field: PrimeField) -> None:
+def test_bytes_that_encode_no_field_element_are_refused(field: PrimeField) -> None:
     with pytest.raises(ValueError, match="not below its modulus"):
         field.decode(field.modulus.to_bytes(field.size, "little"))
     with pytest.raises(ValueError, match="no multiple"):

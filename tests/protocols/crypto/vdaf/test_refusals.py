@@ -69,7 +69,7 @@ def shard(prio3: Prio3, measurement: Any, number: int = 0) -> tuple[bytes, bytes
 @pytest.mark.parametrize("name", NAMES)
 @settings(deadline=None, max_examples=12)
 @given(data=st.data())
-def test_a_batch_gives_the_plaintext_sum_and_sizes_are_the_formulas(name: str, data: st.DataObject) -> None:
+def test_a_batch_gives_the_plaintext_sum_and_its_sizes_equal_the_formulas(name: str, data: st.DataObject) -> None:
     prio3, measurements, plaintext = VALID[name]
     batch = data.draw(st.lists(measurements, min_size=1, max_size=3))
     outputs = []
@@ -189,7 +189,7 @@ def test_two_votes_for_one_point_are_refused_even_if_the_total_is_right(votes: l
         (Prio3.one_hot_vec(2, 3), [0]),
     ],
 )
-def test_an_honest_client_is_not_let_to_shard_an_invalid_measurement(prio3: Prio3, measurement: Any) -> None:
+def test_an_honest_client_refuses_to_shard_an_invalid_measurement(prio3: Prio3, measurement: Any) -> None:
     with pytest.raises(ValueError, match="a measurement of"):
         shard(prio3, measurement)
 
@@ -239,7 +239,7 @@ def test_field64_takes_three_proofs_with_joint_randomness() -> None:
     assert three.input_share_bytes(0) < 0.6 * one.input_share_bytes(0)
 
 
-def test_states_do_not_show_their_secrets() -> None:
+def test_representations_of_states_have_no_secret() -> None:
     prio3 = VALID["histogram"][0]
     nonce, public, inputs = shard(prio3, 3)
     state, _ = prio3.prepare_init(KEY, CONTEXT, 0, nonce, public, inputs[0])
@@ -254,6 +254,6 @@ def test_no_chunk_length_makes_a_shorter_proof(length: int) -> None:
     assert proof_length(best_chunk_length(length)) == min(map(proof_length, range(1, length + 1)))
 
 
-def test_fields_are_those_of_the_draft() -> None:
+def test_fields_have_the_moduli_of_the_draft() -> None:
     assert FIELD64.modulus == 2**32 * 4294967295 + 1
     assert FIELD128.modulus == 2**66 * 4611686018427387897 + 1

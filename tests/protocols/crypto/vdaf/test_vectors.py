@@ -104,7 +104,7 @@ class Replay:
 
 
 @pytest.mark.parametrize("name", sorted(PRIO3))
-def test_every_operation_gives_the_vector(name: str) -> None:
+def test_every_operation_gives_the_published_test_vector(name: str) -> None:
     replay = Replay(name)
     for entry in replay.vector["operations"]:
         operation = entry["operation"], entry.get("report_index", 0), entry.get("aggregator_id", 0)
@@ -116,7 +116,7 @@ def test_every_operation_gives_the_vector(name: str) -> None:
                 replay.run(*operation)
 
 
-def test_the_xof_gives_its_vector() -> None:
+def test_the_xof_gives_its_published_test_vector() -> None:
     vector = VECTORS["xof"]
     seed, tag, binder = (bytes.fromhex(vector[key]) for key in ("seed", "dst", "binder"))
     assert derive_seed(seed, tag, binder).hex() == vector["derived_seed"]
