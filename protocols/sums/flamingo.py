@@ -82,7 +82,7 @@ from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
-from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
@@ -383,9 +383,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         enter(me, MASKED)
         sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
         vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
-        missing = [name for name in present if name not in vectors]
-        me.lose(missing, "its masked values never came: the sum goes without it")
-        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
+        without_silent(me, present, vectors, settings.deadline)
         survivors = await _proved(me, now, sent, tuple(name for name in ring.names if name in vectors))
         wrong = [name for name in vectors if name not in survivors]
         me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")
