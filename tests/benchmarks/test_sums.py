@@ -94,7 +94,7 @@ def test_a_library_that_is_not_installed_has_a_row_that_says_not_installed(monke
     assert len(peers.missing()) == 2
 
 
-def test_an_omitted_cell_is_listed() -> None:
+def test_an_omitted_cell_has_a_row_that_says_not_run() -> None:
     """Two cells of Flower among 100 clients are measured; rows say that the others were not run."""
     whole = [(function, cell) for function, cell in peers.calls(False) if cell.clients == 100]
     flower = [cell for _, cell in whole if cell.sum == peers.FLOWER]

@@ -52,7 +52,7 @@ def test_ranges_of_seeds_are_consecutive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("completed", [(30, 41, 29, 35), (10, 90), (0, 0), (100, 100, 100)])
-def test_the_statistic_is_pearsons(completed: tuple[int, ...]) -> None:
+def test_the_spread_is_tested_by_pearsons_chi_square(completed: tuple[int, ...]) -> None:
     found = Spread("", 100, completed)
     if len(set(completed)) == 1:
         assert (found.square, found.probability) == (0, 1)

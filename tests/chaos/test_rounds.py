@@ -15,7 +15,7 @@ from tacit.scenarios.chaos.campaign import Verdict, verdict
 from tacit.scenarios.chaos.promises import check
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.schema.scenario import Fault
-from tests.chaos.test_replays import nobody_again
+from tests.chaos.test_replays import lost_clients_are_never_called
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"
@@ -111,7 +111,7 @@ def test_dropping_late_answers_to_the_enrolment_breaks_a_promise(
 def test_a_server_that_never_calls_lost_clients_again_breaks_a_promise(
     rounds: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody_again(monkeypatch)
+    lost_clients_are_never_called(monkeypatch)
     assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
 
 

@@ -247,7 +247,7 @@ def test_the_graph_differs_between_attempts_and_is_equal_in_repeated_runs() -> N
     assert [[name for name in near if name != "client/11"] for near in first] != second
 
 
-def test_more_lost_than_tolerated_is_a_clear_outcome() -> None:
+def test_a_sum_with_too_many_losses_is_aborted_with_the_reason() -> None:
     run = Run(faults=[Crash(name, before="sum.mask") for name in NAMES[:6]])
     assert run.server.total is None
     assert "neighbours of client/" in run.server.aborted and f"are left; {T} are needed" in run.server.aborted
@@ -314,7 +314,7 @@ def _without_last(shown: Neighbours) -> Neighbours:
     return structs.replace(shown, **{key: getattr(shown, key)[:-1] for key in lists})
 
 
-def test_a_sum_among_too_few_is_refused() -> None:
+def test_clients_refuse_a_sum_among_fewer_than_min_clients() -> None:
     async def plan(server: Liar) -> None:
         await server.start()
         await server.show(dict.fromkeys(NAMES[:3], NAMES[:3]), 3)

@@ -82,7 +82,7 @@ def test_modelled_is_operations_times_seconds_over_speed() -> None:
     assert world.run(main) == (2000 * 1e-3 + 3 * 0.5) / 2
 
 
-def test_free_takes_no_time() -> None:
+def test_free_computation_takes_no_time() -> None:
     world = World(Free())
     assert ends(world, (world.machine(), 1000.0)) == [0.0]
 
@@ -231,7 +231,7 @@ def test_an_error_in_a_job_reaches_the_caller_and_frees_the_core(cost: Cost) -> 
     assert [event.note for event in world.events] == ["1", "2"]
 
 
-def test_work_planned_and_done() -> None:
+def test_planned_and_done_work_is_counted_in_modelled_seconds() -> None:
     world = World(Free())
 
     async def main() -> None:
@@ -244,7 +244,7 @@ def test_work_planned_and_done() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0])
-def test_a_machine_needs_speed(speed: float) -> None:
+def test_a_machine_without_positive_speed_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match=r"speed\(="):
         Machine(Environment(), speed=speed)
 

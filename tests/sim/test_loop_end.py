@@ -157,7 +157,7 @@ def test_finish_ends_asynchronous_generators() -> None:
 
 
 @pytest.mark.usefixtures("clean_end")
-def test_finish_after_a_deadlock_and_on_a_loop_that_never_ran() -> None:
+def test_a_loop_finishes_after_a_deadlock_and_before_any_run() -> None:
     loop = SimLoop()
 
     async def main() -> None:
