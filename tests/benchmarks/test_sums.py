@@ -15,7 +15,7 @@ from tacit.benchmarks.sums import peers, published, run, table
 from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
-def agreed(row: Row) -> Row:
+def without_fidelity(row: Row) -> Row:
     return replace(row, fidelity="", equals_plaintext=None, trace="")
 
 
@@ -24,7 +24,7 @@ def test_hollow_cells_have_the_figures_of_real_cells(way: str) -> None:
     for cell in (Cell(way, 4, 16, "lan"), Cell(way, 10, 16, "lan", 0.3, steps_of(way)[-1])):
         real, hollow = measured(cell, hollow=False), measured(cell, hollow=True)
         assert real.equals_plaintext and real.outcome == "completed"
-        assert agreed(real) == agreed(hollow)
+        assert without_fidelity(real) == without_fidelity(hollow)
         assert real == measured(cell)
         assert real.critical
 
