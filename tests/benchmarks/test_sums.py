@@ -15,7 +15,7 @@ from tacit.benchmarks.sums import peers, published, run, table
 from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
-def agreed(row: Row) -> Row:
+def without_fidelity(row: Row) -> Row:
     return replace(row, fidelity="", equals_plaintext=None, trace="")
 
 
@@ -24,7 +24,7 @@ def test_hollow_cells_have_the_figures_of_real_cells(way: str) -> None:
     for cell in (Cell(way, 4, 16, "lan"), Cell(way, 10, 16, "lan", 0.3, steps_of(way)[-1])):
         real, hollow = measured(cell, hollow=False), measured(cell, hollow=True)
         assert real.equals_plaintext and real.outcome == "completed"
-        assert agreed(real) == agreed(hollow)
+        assert without_fidelity(real) == without_fidelity(hollow)
         assert real == measured(cell)
         assert real.critical
 
@@ -94,7 +94,7 @@ def test_a_library_that_is_not_installed_has_a_row_that_says_not_installed(monke
     assert len(peers.missing()) == 2
 
 
-def test_an_omitted_cell_is_listed() -> None:
+def test_an_omitted_cell_has_a_row_that_says_not_run() -> None:
     """Two cells of Flower among 100 clients are measured; rows say that the others were not run."""
     whole = [(function, cell) for function, cell in peers.calls(False) if cell.clients == 100]
     flower = [cell for _, cell in whole if cell.sum == peers.FLOWER]
