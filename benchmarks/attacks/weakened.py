@@ -1,7 +1,7 @@
 """Weakened copies of parties of sums with signatures: some keep no memory, others check no signatures."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from unittest.mock import patch
 
@@ -13,7 +13,9 @@ __all__ = ["forgetful", "unsigned"]
 @contextmanager
 def forgetful(sum_module: ModuleType) -> Iterator[None]:
     """Make clients of that sum sign and answer whatever they are shown, as often as they are asked."""
-    with patch.object(sum_module, "once_a_round", lambda *_: True):
+    with ExitStack() as patches:
+        for module in (sum_module, consistency):
+            patches.enter_context(patch.object(module, "once_a_round", lambda *_: True))
         yield
 
 
