@@ -1,7 +1,9 @@
 """The ways in which a party's part in a protocol ends without a result, and the reasons for them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from numbers import Integral, Real
+from string import Formatter
 from typing import Any, ClassVar
 
 __all__ = [
@@ -25,6 +27,9 @@ class Reason(str):
     `kind` is the sentence with named places, as in `str.format`, and `values` has what is at these places:
     ``Reason("{count} clients are left", count=2)``. A text without values is a kind of its own. `lost` names clients
     that the sentence lists at its end, in addition; reasons of one kind differ in them.
+
+    A value is a number, a text, several names, or the reason behind this one; NumPy's are taken, too. Raises ValueError
+    for a kind with a place that has no value, and TypeError for a value that is bytes, or an object without a text.
     """
 
     stored: ClassVar[tuple[str, ...]] = ("kind", "values", "lost")
@@ -38,7 +43,8 @@ class Reason(str):
     @classmethod
     def made(cls, kind: str, values: Mapping[str, Any], lost: tuple[str, ...] = ()) -> "Reason":
         """Return the reason with these fields."""
-        plain = {name: _plain(value) for name, value in values.items()}
+        kind, plain = _text(kind), {name: _plain(name, value) for name, value in values.items()}
+        lost = tuple(map(_text, lost))
         text = filled(kind, {name: _shown(value) for name, value in plain.items()})
         found = super().__new__(cls, f"{text}; lost: {', '.join(lost)}" if lost else text)
         found.kind, found.values, found.lost = kind, plain, lost
@@ -74,28 +80,77 @@ class Reason(str):
                 yield from value.all()
 
     def record(self) -> dict[str, Any]:
-        """Return kind and values as plain data for files; names are a list, a reason behind it is a dictionary."""
-        values = {
-            name: value.record() if isinstance(value, Reason) else list(value) if isinstance(value, tuple) else value
-            for name, value in self.values.items()
-        }
-        return {"kind": self.kind, "values": values}
+        """Return kind and values as plain data for files; names are a list, a reason behind it is a dictionary.
+
+        Infinite numbers and NaN, which JSON does not have, are texts.
+        """
+        return {"kind": self.kind, "values": {name: _recorded(value) for name, value in self.values.items()}}
 
 
 def filled(kind: str, values: Mapping[str, Any]) -> str:
-    """Return the sentence of a `kind` with these `values` at its places; a kind without values is the sentence."""
-    return kind.format(**values) if values else kind
+    """Return the sentence of a `kind` with these `values` at its places; a kind without values is the sentence.
+
+    Raises ValueError for a place without a value, or that does not fit its value.
+    """
+    if not values:
+        return kind
+    try:
+        for _, name, form, _ in Formatter().parse(kind):
+            if name is not None and (name not in values or "{" in (form or "")):
+                known = ", ".join(f"{{{one}}}" for one in values)
+                raise ValueError(
+                    f"there is no value for {{{name}}}; allowed: {known}; a brace in the text is {{{{ or }}}}"
+                )
+        return kind.format(**values)
+    except ValueError as error:
+        raise ValueError(f"the reason {kind!r}: {error}") from None
 
 
-def _plain(value: Any) -> Any:
-    """Return a value of a reason as an object of Python: NumPy's numbers become int or float."""
-    if isinstance(value, str | bool):
+_WHOLE = range(-(1 << 63), 1 << 64)
+"""The whole numbers that files can store; others become floats."""
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return the value `name` of a reason as an object of Python that files can store."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of NumPy, or an array of one
+        value = value.item()
+    if isinstance(value, Reason | bool):
         return value
+    if isinstance(value, str):
+        return _text(value)
     if isinstance(value, Integral):
-        return int(value)
+        return int(value) if int(value) in _WHOLE else _rounded(int(value))
     if isinstance(value, Real):
         return float(value)
-    return tuple(map(str, value))
+    if isinstance(value, bytes | bytearray | memoryview):  # such as a key
+        raise TypeError(f"the value {name} of a reason is bytes; allowed: a number, a text, names, a reason")
+    if isinstance(value, Iterable):
+        names = tuple(map(_text, value))
+        return tuple(sorted(names)) if isinstance(value, Set) else names
+    if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__:
+        problem = f"the value {name} of a reason is a {type(value).__name__}, which has no text"
+        raise TypeError(f"{problem}; allowed: a number, a text, names, a reason")
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return the text of `value`; parts of it that UTF-8 lacks, such as bytes in a file's name, are escaped."""
+    return str(value).encode(errors="backslashreplace").decode()
+
+
+def _rounded(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _recorded(value: Any) -> Any:
+    if isinstance(value, Reason):
+        return value.record()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _shown(value: Any) -> Any:

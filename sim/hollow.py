@@ -9,7 +9,7 @@ Nothing large is ever filled: operations on hollow arrays give hollow arrays, un
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from types import MethodType
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
     "SMALL", "Blank", "Body", "HollowArray", "Meter", "array_in", "blank", "body_of", "filled", "hollow",
-    "stand_for", "stand_ins", "together",
+    "stand_for", "stand_ins", "together", "unknown",
 ]  # fmt: skip
 
 SMALL = 1 << 16
@@ -168,6 +168,12 @@ def filled(shape: int | Sequence[int], dtype: DTypeLike = np.float64, value: Any
     if np.prod(whole, dtype=np.int64) <= SMALL:
         return np.full(whole, value, dtype)
     return _repeated(np.asarray(value, dtype), whole)
+
+
+@lru_cache(16)  # read-only, so that all parties can share it
+def unknown(shape: int | tuple[int, ...], dtype: DTypeLike = np.uint64) -> Any:
+    """An array of zeros that is hollow, however small: for values that other hollow values say nothing about."""
+    return _repeated(np.zeros((), dtype), (shape,) if isinstance(shape, int) else shape)
 
 
 def array_in(data: bytes, dtype: DTypeLike) -> Any:

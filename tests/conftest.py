@@ -6,6 +6,8 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +18,7 @@ from tacit.scenarios.running.process import spare_for_good
 from tacit.sim import plugged
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
+from tests.tree import READERS, forget
 
 gc.disable()  # until the tests begin, because imported modules and collected tests stay
 
@@ -36,7 +39,7 @@ _LONGEST = (
     "test_mistakes.py", "test_pytest_plugin.py", "test_chaos.py", "test_pool.py", "test_cli.py", "test_tacit.py",
     "test_bytes.py", "test_artifact.py", "test_widths.py", "test_new.py", "test_rounds.py", "test_loading.py",
     "test_replays.py", "test_leaks.py", "test_contents.py", "test_sweep_resume.py", "test_privacy_holds.py",
-    "test_membership.py", "test_prediction.py", "test_docs.py", "test_words.py", "test_declared.py",
+    "test_membership.py", "test_prediction.py", "test_docs.py", *(Path(file).name for file in READERS),
 )  # fmt: skip
 """Files with the longest tests, which run first, so that all workers end at about the same time."""
 
@@ -58,29 +61,48 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
-_OUTLOOK = {"_TRIALS": outlook._TRIALS, "_WITHOUT_CHANCE": outlook._WITHOUT_CHANCE}
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the files that read the syntax trees to one worker, one after another: the trees are made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "tests/tree.py" if file in READERS else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if _reads_trees(item) and not (nextitem and _reads_trees(nextitem)):
+        forget()
+
+
+def _reads_trees(item: pytest.Item) -> bool:
+    return item.nodeid.partition("::")[0] in READERS
+
+
+_TRIALS = dict(outlook._TRIALS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def short_outlook() -> Iterator[None]:
-    """Try each scenario with losses once before it is run, not up to 20 times, which takes longer than many runs.
+def no_outlook() -> Iterator[None]:
+    """Do not try scenarios with losses before they are run, which takes longer than many runs.
 
-    Tests of cautions use `whole_outlook`.
+    A trial has no effect on a run but the line that it may print. Tests of cautions use `whole_outlook`.
     """
-    once = outlook._Trial(lead=1, most=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outlook, "_TRIALS", dict.fromkeys(outlook._TRIALS, once))
-        patch.setattr(outlook, "_WITHOUT_CHANCE", once)
-        patch.setattr(outlook, "_kept", {})  # so that tests elsewhere get nothing of shorter trials
+        patch.setattr(outlook, "_TRIALS", {})
         yield
 
 
 @pytest.fixture
 def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try scenarios with losses as often as users do."""
-    for name, value in _OUTLOOK.items():
-        monkeypatch.setattr(outlook, name, value)
-    monkeypatch.setattr(outlook, "_kept", {})
+    monkeypatch.setattr(outlook, "_TRIALS", _TRIALS)
+    monkeypatch.setattr(outlook, "_kept", {})  # outlooks are not those of an earlier test
 
 
 @pytest.fixture(autouse=True)

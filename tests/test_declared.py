@@ -2,17 +2,15 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.registry import PROTOCOLS
 from tacit.sim.wire import Message
+from tests.tree import Nodes, modules, nodes
 
-ROOT = Path(__file__).parents[1]
-ROOMS = ("sim", "parties", "protocols", "scenarios")
-FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+FILES = modules("sim", "parties", "protocols", "scenarios")
 
 BY_NAME = {
     "scenarios/chaos/configurations.py",  # the list of configurations of broad chaos
@@ -30,30 +28,29 @@ BY_NAME = {
 """Files that may contain a protocol's name."""
 
 
-def asked_by_name(source: str) -> Iterator[str]:
-    """Yield comparisons with a protocol's name in `source`, and uses of a protocol's parts."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            sides = (node.left, *node.comparators)
-            constant = any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in sides)
-            if constant and any(ast.unparse(side).endswith("protocol.name") for side in sides):
-                yield ast.unparse(node)
-        if isinstance(node, ast.Attribute) and node.attr == "parts" and "PROTOCOLS" in ast.unparse(node.value):
+def asked_by_name(module: Nodes) -> Iterator[str]:
+    """Yield comparisons with a protocol's name in `module`, and uses of a protocol's parts."""
+    for node in module.of(ast.Compare):
+        sides = (node.left, *node.comparators)
+        constant = any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in sides)
+        named = [side for side in sides if isinstance(side, ast.Attribute) and side.attr == "name"]
+        if constant and any(ast.unparse(side).endswith("protocol.name") for side in named):
             yield ast.unparse(node)
+    for part in module.of(ast.Attribute):
+        if part.attr == "parts" and "PROTOCOLS" in ast.unparse(part.value):
+            yield ast.unparse(part)
 
 
-def names_in(source: str) -> set[str]:
-    """The protocols' names among the texts in `source`."""
-    texts = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
-    return {text for text in texts if isinstance(text, str)} & set(PROTOCOLS)
+def names_in(module: Nodes) -> set[str]:
+    """The protocols' names among the texts in `module`."""
+    return {node.value for node in module.of(ast.Constant) if isinstance(node.value, str)} & set(PROTOCOLS)
 
 
 def test_no_module_tests_for_the_name_or_the_parts_of_a_protocol() -> None:
     for path in FILES:
-        source = (ROOT / path).read_text(encoding="utf-8")
-        assert list(asked_by_name(source)) == [], path
+        assert list(asked_by_name(nodes(path))) == [], path
         if path.parts[0] in ("sim", "scenarios") and path.as_posix() not in BY_NAME:
-            assert names_in(source) == set(), path
+            assert names_in(nodes(path)) == set(), path
 
 
 @pytest.mark.parametrize(
@@ -65,11 +62,11 @@ def test_no_module_tests_for_the_name_or_the_parts_of_a_protocol() -> None:
     ],
 )
 def test_a_test_for_the_name_of_a_protocol_is_detected(source: str) -> None:
-    assert list(asked_by_name(source))
+    assert list(asked_by_name(Nodes(source)))
 
 
 def test_a_name_of_a_protocol_in_code_is_detected() -> None:
-    assert names_in("kinds = {'fedprox': 1}") == {"fedprox"}
+    assert names_in(Nodes("kinds = {'fedprox': 1}")) == {"fedprox"}
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -97,17 +94,17 @@ ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "S
 """Types whose names also have other meanings."""
 
 
-def spelled(source: str, module: str, names: dict[str, str]) -> set[str]:
-    """Message types that occur as texts in `source` without being defined there, or are imported into scenarios by
+def spelled(found: Nodes, module: str, names: dict[str, str]) -> set[str]:
+    """Message types that occur as texts in `module` without being defined there, or are imported into scenarios by
     name."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and names.get(str(node.value), module) != module:
-            same = names[str(node.value)].rpartition(".")[0] == module.rpartition(".")[0]
-            found |= set() if same and module.startswith("tacit.protocols.") else {str(node.value)}
-        if module.startswith("tacit.scenarios.") and isinstance(node, ast.Attribute | ast.Name):
-            found |= {node.attr if isinstance(node, ast.Attribute) else node.id} & set(names)
-    return found - ANOTHER
+    texts = {str(node.value) for node in found.of(ast.Constant)} & set(names)
+    if module.startswith("tacit.protocols."):
+        folder = module.rpartition(".")[0]
+        texts = {text for text in texts if names[text].rpartition(".")[0] != folder}
+    if module.startswith("tacit.scenarios."):
+        used = {node.attr for node in found.of(ast.Attribute)} | {node.id for node in found.of(ast.Name)}
+        texts |= used & set(names)
+    return texts - ANOTHER
 
 
 def test_no_message_type_is_named_outside_of_its_folder() -> None:
@@ -116,7 +113,7 @@ def test_no_message_type_is_named_outside_of_its_folder() -> None:
     for path in FILES:
         if path.parts[0] in ("protocols", "scenarios") and path.as_posix() not in FORGES:
             module = "tacit." + ".".join(path.with_suffix("").parts)
-            assert spelled((ROOT / path).read_text(encoding="utf-8"), module, names) == set(), path
+            assert spelled(nodes(path), module, names) == set(), path
 
 
 NAME_STEPS = {
@@ -129,17 +126,17 @@ runs forges messages (`FORGES`)."""
 def test_no_step_is_named_outside_of_protocols() -> None:
     names = {step.name for protocol in PROTOCOLS.values() for step in protocol.steps}
     assert {"rowsums.deal", "sum.mask", "train.update"} <= names
-    found = set()
-    for path in FILES:
-        if path.parts[0] in ("sim", "scenarios") and path.as_posix() not in FORGES:
-            nodes = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
-            if any(isinstance(node, ast.Constant) and node.value in names for node in nodes):
-                found.add(path.as_posix())
-    assert found == {*NAME_STEPS}
+    found = {
+        path.as_posix()
+        for path in FILES
+        if path.parts[0] in ("sim", "scenarios") and any(node.value in names for node in nodes(path).of(ast.Constant))
+    }
+    assert found - FORGES == {*NAME_STEPS}
 
 
 def test_a_message_type_named_elsewhere_is_detected() -> None:
     names = {"MaskedChunk": "tacit.protocols.sums.secure_sum"}
-    assert spelled("kinds = ('MaskedChunk',)", "tacit.protocols.federated.round", names) == {"MaskedChunk"}
-    assert spelled("secure_sum.MaskedChunk", "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}
-    assert not spelled("secure_sum.MaskedChunk", "tacit.protocols.federated.round", names)
+    assert spelled(Nodes("kinds = ('MaskedChunk',)"), "tacit.protocols.federated.round", names) == {"MaskedChunk"}
+    used = Nodes("secure_sum.MaskedChunk")
+    assert spelled(used, "tacit.scenarios.chaos.trial", names) == {"MaskedChunk"}
+    assert not spelled(used, "tacit.protocols.federated.round", names)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks")
+from tests import tree
+from tests.tree import LAYERS, ROOT, Nodes
 
 FLOORS = (
     "sim/plugged",
@@ -75,8 +75,7 @@ MOST_LINES = 700
 @cache
 def modules() -> dict[str, Path]:
     """All modules by their names, as paths below the root."""
-    paths = [path for room in (*ROOMS, "tacit") for path in (ROOT / room).rglob("*.py")]
-    return {_name(path.relative_to(ROOT)): path.relative_to(ROOT) for path in paths}
+    return {_name(path): path for path in tree.modules(*LAYERS, "tacit")}
 
 
 def _name(path: Path) -> str:
@@ -86,16 +85,15 @@ def _name(path: Path) -> str:
 @cache
 def imported() -> dict[str, frozenset[str]]:
     """The modules that each module imports."""
-    texts = {name: (ROOT / path).read_text(encoding="utf-8") for name, path in modules().items()}
-    return {name: frozenset(imports(name, text)) for name, text in texts.items()}
+    return {name: frozenset(imports(name, tree.nodes(path))) for name, path in modules().items()}
 
 
-def imports(name: str, source: str) -> Iterator[str]:
-    """The modules that `source`, of the module `name`, imports anywhere in it."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules())
-        elif isinstance(node, ast.ImportFrom) and node.module:
+def imports(name: str, module: Nodes) -> Iterator[str]:
+    """The modules that the module `name` imports anywhere in it."""
+    for node in module.of(ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in modules())
+    for node in module.of(ast.ImportFrom):
+        if node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found = inner if inner in modules() else node.module
@@ -146,8 +144,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_a_circle_of_imports_is_detected() -> None:
     arrows = {"a": frozenset("b"), "b": frozenset("cd"), "c": frozenset(), "d": frozenset("a")}
     assert circles(arrows) == [("a", "b", "d", "a")]
-    assert list(imports("x", "def late():\n    from tacit.sim.loop import SimLoop")) == ["tacit.sim.loop"]
-    assert list(imports("x", "if TYPE_CHECKING:\n    from tacit.protocols.sums import dealing")) == [
+    assert list(imports("x", Nodes("def late():\n    from tacit.sim.loop import SimLoop"))) == ["tacit.sim.loop"]
+    assert list(imports("x", Nodes("if TYPE_CHECKING:\n    from tacit.protocols.sums import dealing"))) == [
         "tacit.protocols.sums.dealing"
     ]
 

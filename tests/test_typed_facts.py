@@ -3,13 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TypeGuard
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks", "tacit")
+from tests.tree import LAYERS, ROOT, Nodes, modules, nodes
+
+FOLDERS = (*LAYERS, "tacit")
 TEXTS = {"note", "why", "reason", "detail", "action", "ending", "problem", "ended_by", "unmet", "warnings"}
 """Names of attributes and variables that are texts for the user, of events, records, results and errors."""
 
@@ -50,27 +49,29 @@ SHOWN = {"scenarios/seeing/facts.py"}
 """The file that shows the note of a fault without the fault's kind in front; nothing is decided by it."""
 
 
-def taken_apart(tree: ast.AST) -> Iterator[int]:
+def taken_apart(module: Nodes) -> Iterator[int]:
     """Yield the lines in which a text for the user is split, or searched for a part of it."""
-    respaced = {id(node.args[0]) for node in ast.walk(tree) if _joins_words(node)}
-    for node in ast.walk(tree):
-        if id(node) in respaced:
-            continue
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    respaced = {id(node.args[0]) for node in module.of(ast.Call) if _joins_words(node)}
+    for node in module.of(ast.Call):
+        if isinstance(node.func, ast.Attribute) and id(node) not in respaced:
             of = node.func.value
             cut = node.func.attr in CUTS and _is_text(of)
             pattern = isinstance(of, ast.Name) and (of.id == "re" or of.id.isupper())
             if cut or (pattern and node.func.attr in SEARCHES and any(map(_is_text, node.args))):
                 yield node.lineno
-        if isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.NotIn) for one in node.ops):
-            part = isinstance(node.left, ast.Constant | ast.JoinedStr)
-            if part and any(map(_is_text, node.comparators)):
-                yield node.lineno
+    for sides in module.of(ast.Compare):
+        if any(isinstance(one, ast.In | ast.NotIn) for one in sides.ops) and id(sides) not in respaced:
+            part = isinstance(sides.left, ast.Constant | ast.JoinedStr)
+            if part and any(map(_is_text, sides.comparators)):
+                yield sides.lineno
 
 
-def _joins_words(node: ast.AST) -> TypeGuard[ast.Call]:
+def _joins_words(node: ast.Call) -> bool:
     """Return true for ``" ".join(text.split())``, which makes one line of a text."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "' '.join" and bool(node.args)
+    match node.func:
+        case ast.Attribute(value=ast.Constant(value=" "), attr="join"):
+            return bool(node.args)
+    return False
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -79,23 +80,16 @@ def _is_text(node: ast.AST) -> bool:
 
 def test_only_listed_modules_use_regular_expressions() -> None:
     found = {
-        file.relative_to(ROOT).as_posix()
-        for room in ROOMS
-        for file in (ROOT / room).rglob("*.py")
-        if any(
-            isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        )
+        path.as_posix()
+        for path in modules(*FOLDERS)
+        if any(alias.name == "re" for node in nodes(path).of(ast.Import) for alias in node.names)
     }
     assert found == {*PATTERNS}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_module_reads_facts_out_of_texts(room: str) -> None:
-    found = []
-    for file in sorted((ROOT / room).rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        found += [f"{file.relative_to(ROOT).as_posix()}:{line}" for line in taken_apart(tree)]
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_module_reads_facts_out_of_texts(folder: str) -> None:
+    found = [f"{path.as_posix()}:{line}" for path in modules(folder) for line in taken_apart(nodes(path))]
     assert [one for one in found if one.partition(":")[0] not in SHOWN] == []
 
 
@@ -109,11 +103,11 @@ def test_scripts_of_pages_parse_no_text() -> None:
 
 def test_reasons_have_their_facts_in_fields() -> None:
     """A reason that is made of a finished sentence has no numbers to be counted by."""
-    for file in sorted((ROOT / "protocols").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Abort", "Reason"):
+    for path in modules("protocols"):
+        for node in nodes(path).of(ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in ("Abort", "Reason"):
                 finished = any(isinstance(one, ast.JoinedStr) for one in node.args)
-                assert not finished, f"{file.relative_to(ROOT)}:{node.lineno}"
+                assert not finished, f"{path}:{node.lineno}"
 
 
 @pytest.mark.parametrize(
@@ -134,14 +128,12 @@ def test_reasons_have_their_facts_in_fields() -> None:
     ],
 )
 def test_parsing_of_texts_is_detected(code: str, lines: list[int]) -> None:
-    assert list(taken_apart(ast.parse(code))) == lines
+    assert list(taken_apart(Nodes(code))) == lines
 
 
 def test_pages_are_not_made_from_columns_of_terminal_output() -> None:
     """A line with a label has both as fields (`tacit.sim.labelled`), so no code counts characters."""
-    for file in sorted((ROOT / "scenarios").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-                ends = (node.slice.lower, node.slice.upper)
-                counted = any(isinstance(end, ast.Constant) and end.value == 10 for end in ends)
-                assert not counted, f"{file.relative_to(ROOT)}:{node.lineno}"
+    for path in modules("scenarios"):
+        for node in nodes(path).of(ast.Slice):
+            counted = any(isinstance(end, ast.Constant) and end.value == 10 for end in (node.lower, node.upper))
+            assert not counted, f"{path}:{node.lineno}"

@@ -13,8 +13,7 @@ import typer
 
 from tacit.__main__ import commands
 from tacit.scenarios.schema.keys import keys
-
-ROOT = Path(__file__).parents[1]
+from tests.tree import LAYERS, ROOT, Nodes, nodes
 
 PLACES = (
     "*.md",
@@ -87,26 +86,25 @@ def files(place: str) -> list[Path]:
     return [path for path in sorted(found) if path.suffix in (".md", ".py", ".toml")]
 
 
-def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def names(module: Nodes) -> Iterator[tuple[int, str]]:
     """The names that a module binds, each with its line."""
-    for node in ast.walk(tree):
+    for node in module.of(ast.Name, ast.Attribute, ast.arg):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield node.lineno, name
 
 
-def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def docstrings(module: Nodes) -> Iterator[tuple[int, str]]:
     """The docstrings of a module, also those below variables, each with its line."""
-    for node in ast.walk(tree):
-        for part in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
-            match part:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    yield part.lineno, text
+    for node in module.of(ast.Expr):
+        match node.value:
+            case ast.Constant(value=str(text)):
+                yield node.lineno, text
 
 
-def descriptions(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def descriptions(module: Nodes) -> Iterator[tuple[int, str]]:
     """The descriptions of keys, as `tacit keys` prints them, each with its line."""
-    for node in ast.walk(tree):
+    for node in module.of(ast.Call):
         match node:
             case ast.Call(func=ast.Name(id="about"), args=[text, *_]):
                 parts = [part.value for part in ast.walk(text) if isinstance(part, ast.Constant)]
@@ -196,10 +194,11 @@ def problems(path: Path) -> Iterator[str]:
     elif path.suffix == ".md":
         prose = list(lines(text))
     else:
-        tree = ast.parse(text)
-        strings = [*docstrings(tree), *descriptions(tree)]
+        place = path.relative_to(ROOT)
+        module = nodes(place) if place.parts[0] in LAYERS else Nodes(text)
+        strings = [*docstrings(module), *descriptions(module)]
         prose = [*strings, *comments(text)]
-        for number, name in names(tree):
+        for number, name in names(module):
             if name in NAMES:
                 yield f"{path.relative_to(ROOT)}:{number}: a name is {name!r}; call it what it is"
         for number, string in strings:

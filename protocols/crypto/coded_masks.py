@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.protocols.crypto.mersenne import GF31
 from tacit.protocols.crypto.shamir import PRIME, Field
-from tacit.sim.hollow import filled, hollow
+from tacit.sim.hollow import filled, hollow, unknown
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -55,7 +55,7 @@ def decoded_work(dimension: int, needed: int, private: int) -> dict[str, int]:
 
 def _hollow_pieces(dimension: int, needed: int, private: int, clients: int, entropy: Entropy) -> tuple[Field, Field]:
     length = piece_length(dimension, needed, private)
-    return filled(dimension, np.uint64), filled((clients, length), np.uint64)
+    return filled(dimension, np.uint64), unknown((clients, length))
 
 
 @hollow(_hollow_pieces)

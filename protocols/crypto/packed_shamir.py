@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
 from tacit.protocols.crypto.words import packed_bytes
-from tacit.sim.hollow import HollowArray, filled, hollow
+from tacit.sim.hollow import filled, hollow, unknown
 
 __all__ = ["SEED_BYTES", "Packing", "combine", "expand", "field_for", "share"]
 
@@ -114,12 +114,7 @@ def expand(field: Mersenne, seed: bytes, length: int) -> Elements:
     return field.expanded(seed, length)
 
 
-def _unknown(shares: Mapping[int, Elements], packing: Packing, dimension: int) -> Elements:
-    """A hollow vector, however small: hollow shares say nothing about it."""
-    return np.broadcast_to(np.uint64(0), dimension).view(HollowArray)
-
-
-@hollow(_unknown)
+@hollow(lambda shares, packing, dimension: unknown(dimension))
 def combine(shares: Mapping[int, Elements], packing: Packing, dimension: int) -> Elements:
     """The vector (dimension,) of which t + r `shares` are given, by the place of their member, from 0.
 

@@ -74,7 +74,7 @@ from tacit.protocols.sums.members import drawn, exceeded_by
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood, values_of
-from tacit.sim.hollow import HollowArray, filled, hollow
+from tacit.sim.hollow import Blank, blank, hollow, unknown
 from tacit.sim.streams import derive
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
@@ -231,7 +231,7 @@ def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, bit in zip(among, found, strict=False) if bit)
 
 
-@hollow(lambda shares, packing, dimension, seeded: filled(packing.length(dimension), np.uint64))
+@hollow(lambda shares, packing, dimension, seeded: unknown(packing.length(dimension)))
 def _summed(shares: Sequence[bytes], packing: Packing, dimension: int, seeded: bool) -> Elements:
     """The sum of `shares`, as they were sent; `seeded`: to one of the first t members, who got seeds."""
     length, gf = packing.length(dimension), packing.field
@@ -242,7 +242,7 @@ def _summed(shares: Sequence[bytes], packing: Packing, dimension: int, seeded: b
     return total
 
 
-@hollow(lambda vector, packing, seeds: [bytes(packing.share_bytes(len(vector)))] * (packing.members - packing.private))
+@hollow(lambda vector, packing, seeds: [blank(packing.share_bytes(len(vector)))] * (packing.members - packing.private))
 def _late_shares(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -> list[bytes]:
     """The shares of `vector`, as they are sent, for the members after the first t, whose shares are `seeds`."""
     return joined_rows(share(vector, packing, seeds), packing.word_bits)
@@ -251,7 +251,7 @@ def _late_shares(vector: Elements, packing: Packing, seeds: tuple[bytes, ...]) -
 def _words(data: bytes, packing: Packing, dimension: int) -> Elements:
     """The numbers of a share. Raises ValueError for bytes that are no such numbers."""
     (values,) = read(data, [packing.length(dimension)], packing.word_bits)
-    return values if isinstance(values, HollowArray) else packing.field.reduced(values.astype(np.uint64))
+    return values if isinstance(data, Blank) else packing.field.reduced(values.astype(np.uint64))
 
 
 def _checked(data: bytes, packing: Packing, dimension: int, seeded: bool) -> bytes:

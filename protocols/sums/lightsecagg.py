@@ -77,7 +77,7 @@ from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood
-from tacit.sim.hollow import Blank, HollowArray
+from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
@@ -253,7 +253,7 @@ class _Taking(consistency.Signer):
 
     async def _open(self, survivors: Sequence[str]) -> None:
         rows = [self.pieces[name] for name in survivors]
-        total = await self.me.compute({"ring.add": len(rows) * self._length}, _added, rows)
+        total = await self.me.compute({"ring.add": len(rows) * self._length}, _added_pieces, rows)
         self.me.send(self.me.server, CodedSum(joined([total], PIECE_BITS)))
 
 
@@ -286,6 +286,11 @@ def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return rows[0] if isinstance(rows[0], HollowArray) else summed(rows)
 
 
+@hollow(lambda pieces: unknown(len(pieces[0])))
+def _added_pieces(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    return summed(pieces)
+
+
 def _usable(pieces: Mapping[str, bytes], count: int) -> dict[str, NDArray[np.uint64]]:
     """The numbers of those of the `pieces` that are `_numbers`, all read at once: each takes as long by itself."""
     due = packed_bytes(count, PIECE_BITS)
@@ -297,6 +302,8 @@ def _usable(pieces: Mapping[str, bytes], count: int) -> dict[str, NDArray[np.uin
 
 def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
     """Numbers of GF(2^31 - 1). Raises ValueError for other bytes."""
+    if isinstance(data, Blank) and len(data) == packed_bytes(count, PIECE_BITS):
+        return unknown(count)  # one for all: in a large sum, there are a million pieces
     (values,) = read(data, [count], PIECE_BITS)
     if count and int(values.max()) >= PRIME:
         raise ValueError("a number is not below 2^31 - 1")

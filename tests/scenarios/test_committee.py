@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 import tacit
 from tacit import Result, Scenario, ScenarioError, run
 from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import KEY_BYTES
+from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee
+from tacit.sim.hollow import Blank
 from tests.scenarios.test_lightsecagg import crashes, eight, refusals
 
 WAY = ("protocol.name=fedavg", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0")
@@ -157,3 +160,26 @@ def test_the_committee_of_a_thousand_clients_is_printed_with_its_tolerances() ->
 def test_incompatible_keys_of_a_committee_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         ran(tiny, *changes)
+
+
+@pytest.mark.parametrize("averaging", ["committee", "lightsecagg"])
+def test_a_prediction_encrypts_no_vectors(tiny: Path, monkeypatch: pytest.MonkeyPatch, averaging: str) -> None:
+    """Among 1,000 clients that would be gigabytes of zeros."""
+    sizes: list[int] = []
+
+    one = scenario(tiny, f"training.averaging={averaging}", "training.rounds=1", "training.tolerated_dropouts=0.13")
+    with monkeypatch.context() as patched:
+        patched.setattr(PairChannel, "seal", _counting(PairChannel.seal, sizes))
+        assert tacit.predict(one).outcome == "completed"
+    assert len(sizes) >= 8 * 3 and max(sizes) < 2 * KEY_BYTES + OVERHEAD
+
+
+def _counting(seal: Any, sizes: list[int]) -> Any:
+    """Return `seal`, which appends the size of each result that has contents to `sizes`, and 0 for others."""
+
+    def counted(*arguments: Any) -> bytes:
+        sealed: bytes = seal(*arguments)
+        sizes.append(0 if isinstance(sealed, Blank) else len(sealed))
+        return sealed
+
+    return counted

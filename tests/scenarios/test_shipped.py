@@ -77,8 +77,19 @@ def test_a_shipped_scenario_meets_its_expectations_after_all_rounds(tmp_path: Pa
     assert_as_it_says(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
-@pytest.mark.parametrize("name", ROBUSTNESS)
-@pytest.mark.parametrize("limit", [20, pytest.param(240, marks=pytest.mark.long)])
+LARGER = ("duplicate", "dropout-30-percent")
+"""Scenarios that take seconds at any size, by their transfers and by their rounds: run at other sizes in the long
+tests."""
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        pytest.param(name, limit, marks=[pytest.mark.long] if limit > 20 or name in LARGER else [])
+        for limit in (20, 240)
+        for name in ROBUSTNESS
+    ],
+)
 def test_a_robustness_scenario_meets_its_expectations_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
     scenario = loaded(name, f"data.limit={limit}").scenario
     result = carry_out(scenario, name, out=tmp_path / "run")

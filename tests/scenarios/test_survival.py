@@ -23,6 +23,7 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import drawn, dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
+from tacit.scenarios.running import outlook
 from tacit.scenarios.running.fates import Fate, fates_of
 from tacit.scenarios.running.outlook import cautions, survival_cautions
 from tacit.scenarios.running.simulation import Simulation
@@ -82,17 +83,19 @@ def enough(clients: int, chance: float, least: int) -> float:
     return float(stats.binom.sf(least - 1, clients, 1 - chance))
 
 
-@pytest.mark.parametrize("runs", [50, pytest.param(120, marks=pytest.mark.long)])
+EXACT = [
+    ("xclp-digits", FOUR, "40%@setup.keys", enough(4, 0.4, 3)),
+    ("xclp-digits", [*FOUR, SHAMIR], "45%@rowsums.reveal", enough(4, 0.45, 3)),
+    ("training-stragglers", FEDAVG, "30%@train.update", enough(4, 0.3, 3)),
+    ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
+    ("xclp-digits", FOUR, "0.35@rowsums.mask", enough(4, 0.35, 3)),
+    ("xclp-digits", [*FOUR, SHAMIR, "protocol.threshold=4"], "15%@lsh.hash", enough(4, 0.15, 4)),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "changes", "loss", "exact"),
-    [
-        ("xclp-digits", FOUR, "40%@setup.keys", enough(4, 0.4, 3)),
-        ("xclp-digits", FOUR, "0.35@rowsums.mask", enough(4, 0.35, 3)),
-        ("xclp-digits", [*FOUR, SHAMIR, "protocol.threshold=4"], "15%@lsh.hash", enough(4, 0.15, 4)),
-        ("xclp-digits", [*FOUR, SHAMIR], "45%@rowsums.reveal", enough(4, 0.45, 3)),
-        ("training-stragglers", FEDAVG, "30%@train.update", enough(4, 0.3, 3)),
-        ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
-    ],
+    ("name", "changes", "loss", "exact", "runs"),
+    [*((*one, 50) for one in EXACT[:4]), *(pytest.param(*one, 120, marks=pytest.mark.long) for one in EXACT)],
 )
 def test_predictions_agree_with_exact_formulas(
     name: str, changes: list[str], loss: str, exact: float, runs: int
@@ -108,13 +111,18 @@ COMMITTEE += ["data.clients=12", "training.averaging=committee", "training.value
 COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
 
 
-@pytest.mark.parametrize("runs", [40, pytest.param(120, marks=pytest.mark.long)])
+OF_A_COMMITTEE = [
+    ("5@sum.reveal", float(stats.hypergeom.cdf(2, 12, 5, 6))),
+    ("30%@sum.hold", enough(6, 0.3, 4)),
+    ("6@sum.sign", float(stats.hypergeom.cdf(2, 12, 6, 6))),
+]
+
+
 @pytest.mark.parametrize(
-    ("loss", "exact"),
+    ("loss", "exact", "runs"),
     [
-        ("5@sum.reveal", float(stats.hypergeom.cdf(2, 12, 5, 6))),
-        ("6@sum.sign", float(stats.hypergeom.cdf(2, 12, 6, 6))),
-        ("30%@sum.hold", enough(6, 0.3, 4)),
+        *((*one, 40) for one in OF_A_COMMITTEE[:2]),
+        *(pytest.param(*one, 120, marks=pytest.mark.long) for one in OF_A_COMMITTEE),
     ],
 )
 def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str, exact: float, runs: int) -> None:
@@ -392,6 +400,17 @@ def test_a_scenario_that_rarely_completes_gets_a_caution_with_its_keys() -> None
     assert "a probability of 0," in line
     (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with the seeds" in one]
     assert "fault.0.probability = 0.8" in line
+
+
+@pytest.mark.usefixtures("whole_outlook")
+def test_trials_before_a_run_change_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = structs.replace(losing(0.8, "rowsums.mask"), engine="inline")
+    tried = tacit.run(scenario, out=tmp_path / "tried")
+    assert any("with the seeds" in line for line in tried.warnings)
+    monkeypatch.setattr(outlook, "_TRIALS", {})
+    untried = tacit.run(scenario, out=tmp_path / "untried")
+    assert not any("with the seeds" in line for line in untried.warnings)
+    assert (tried.trace_hash, tried.outcome) == (untried.trace_hash, untried.outcome)
 
 
 @pytest.mark.usefixtures("whole_outlook")

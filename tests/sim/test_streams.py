@@ -1,18 +1,15 @@
 """Every draw uses a stream of its own, with a name and a seed."""
 
-import ast
 import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import sim
 from tacit.sim.streams import Entropy, child, derive, generator
 
 names = st.lists(st.text(max_size=8), max_size=4)
@@ -122,29 +119,6 @@ def test_impossible_draws_are_refused() -> None:
         entropy.below(0)
     with pytest.raises(ValueError, match="32 bytes, not 3"):
         Entropy(b"abc")
-
-
-GLOBAL_DRAWS = {"seed", "random", "rand", "randn", "randint", "choice", "shuffle", "permutation", "normal", "uniform"}
-ROOMS = [Path(next(iter(sim.__path__))).parent / room for room in ("sim", "parties", "protocols", "scenarios")]
-
-
-SEEDS_OTHERS = ("seeding.py",)
-"""Files that seed the global generators, from which foreign code draws."""
-
-
-def test_no_module_draws_from_a_global_generator() -> None:
-    """No use of the module `random`, of np.random.draw(), or of default_rng() without a seed."""
-    files = [file for room in ROOMS for file in sorted(room.rglob("*.py")) if file.name not in SEEDS_OTHERS]
-    for path, node in ((file, node) for file in files for node in ast.walk(ast.parse(file.read_text()))):
-        if isinstance(node, ast.Import):
-            assert not {"random", "secrets"} & {alias.name for alias in node.names}
-        if isinstance(node, ast.ImportFrom):
-            assert node.module not in ("random", "secrets", "numpy.random")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name, owner = node.func.attr, ast.unparse(node.func.value)
-            if owner in ("np.random", "numpy.random"):
-                assert name not in GLOBAL_DRAWS, f"{path}:{node.lineno}"
-                assert name != "default_rng" or node.args, f"{path}:{node.lineno}"
 
 
 def test_a_child_equals_the_generator_that_numpy_spawns() -> None:
