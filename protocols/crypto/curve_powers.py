@@ -84,14 +84,11 @@ class SecretExponent:
         """g^k, encoded as in `groups`."""
         return _encoded_public(self._key)
 
-    def power(self, element: bytes, *, only_once: bool = False) -> bytes:
-        """element^k, both encoded as in `groups`. Raises ValueError unless `element` is one of p256.
-
-        `only_once`: nobody else decodes this element, so it is not remembered.
-        """
+    def power(self, element: bytes) -> bytes:
+        """element^k, both encoded as in `groups`. Raises ValueError unless `element` is one of p256."""
         if len(element) != _GROUP.element_bytes:
             raise ValueError(f"an element of p256 takes {_GROUP.element_bytes} bytes, not {len(element)}")
-        base = _base.__wrapped__(element) if only_once else _base(element)
+        base = _base(element)
         if self._next is None:
             return bytes([element[0] ^ 1]) + element[1:]
         first, third = (key.exchange(ec.ECDH(), base.key) for key in (self._key, self._next))

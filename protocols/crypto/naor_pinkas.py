@@ -25,16 +25,14 @@ All functions are pure; what they need to keep is plain and can be pickled.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto.curve_powers import SecretExponent
-from tacit.protocols.crypto.groups import P256, Group
+from tacit.protocols.crypto.groups import Group
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -52,8 +50,6 @@ __all__ = [
     "setup",
     "setup_work",
 ]
-
-T = TypeVar("T")
 
 Pads = NDArray[np.uint8]
 
@@ -119,10 +115,10 @@ def receiver_pads(group: Group, context: bytes, setup_message: bytes, kept: Requ
     """
     _, power = _decode_all(group, setup_message, 2, "set-up")
     table = group.table(power, len(kept.exponents))
-    expand = _Expander(context, size)
+    expand = _Expander(group, context, size)
     choices = kept.choices.tolist()
     return expand.array(
-        expand.pad(first + i, choice, group.encode(table.power(exponent)))
+        expand.pad(first + i, choice, table.power(exponent))
         for i, (choice, exponent) in enumerate(zip(choices, kept.exponents, strict=True))
     )
 
@@ -138,27 +134,13 @@ def sender_pads(key: SenderKey, request_message: bytes, size: int, first: int = 
     if rest:
         raise ValueError(f"a request is made of elements of {group.element_bytes} bytes, not {len(request_message)}")
     product = group.decode(key.product)
-    expand = _Expander(key.context, size)
+    expand = _Expander(group, key.context, size)
+    keys = _decode_all(group, request_message, count, "request", first)
     pads = []
-    for index, (power, encoded) in enumerate(_powers(key, request_message, count, first), first):
-        other = group.encode(group.divide(product, power))
-        pads += [expand.pad(index, False, encoded), expand.pad(index, True, other)]
+    for index, received in enumerate(keys, first):
+        power = group.power(received, key.exponent)
+        pads += [expand.pad(index, False, power), expand.pad(index, True, group.divide(product, power))]
     return expand.array(pads).reshape(count, 2, size)
-
-
-def _powers(key: SenderKey, request_message: bytes, count: int, first: int) -> list[tuple[Any, bytes]]:
-    """The powers PK_0^r of all elements of a request, each with its encoding.
-
-    Raises ValueError that names the first invalid element.
-    """
-    group = key.group
-    if not isinstance(group, P256):
-        elements = _decode_all(group, request_message, count, "request", first)
-        powers = [group.power(one, key.exponent) for one in elements]
-        return [(one, group.encode(one)) for one in powers]
-    exponent = SecretExponent(key.exponent)
-    encoded = _each(group, request_message, count, "request", first, partial(exponent.power, only_once=True))
-    return [(group.decode(one), one) for one in encoded]
 
 
 def send(key: SenderKey, request_message: bytes, messages: Pads, first: int = 0) -> bytes:
@@ -179,34 +161,29 @@ def receive(choices: NDArray[np.bool_], pads: Pads, reply: bytes) -> Pads:
 
 def _decode_all(group: Group, data: bytes, count: int, name: str, first: int = 0) -> list[Any]:
     """Decode `count` elements. Raises ValueError that names the first invalid one."""
-    return _each(group, data, count, name, first, group.decode)
-
-
-def _each(group: Group, data: bytes, count: int, name: str, first: int, function: Callable[[bytes], T]) -> list[T]:
-    """Apply `function` to each of `count` encoded elements. Raises ValueError that names the first invalid one."""
     size = group.element_bytes
     if len(data) != count * size:
         raise ValueError(f"{count} elements of {group.name} take {count * size} bytes, not {len(data)}")
-    found = []
+    elements = []
     for i in range(count):
         try:
-            found.append(function(data[i * size : (i + 1) * size]))
+            elements.append(group.decode(data[i * size : (i + 1) * size]))
         except ValueError as error:
             raise ValueError(f"{name}, element {first + i}: {error}") from None
-    return found
+    return elements
 
 
 class _Expander:
-    """Expands encoded group elements to pads of `size` bytes."""
+    """Expands group elements to pads of `size` bytes."""
 
-    def __init__(self, context: bytes, size: int) -> None:
+    def __init__(self, group: Group, context: bytes, size: int) -> None:
         if size < 1:
             raise ValueError(f"size(={size}) must be >= 1 byte")
-        self._size = size
+        self._group, self._size = group, size
         self._state = hashlib.sha256(_LABEL + len(context).to_bytes(8, "big") + context)
 
-    def pad(self, index: int, branch: bool, element: bytes) -> bytes:
-        seed = index.to_bytes(8, "big") + bytes([branch]) + element
+    def pad(self, index: int, branch: bool, element: Any) -> bytes:
+        seed = index.to_bytes(8, "big") + bytes([branch]) + self._group.encode(element)
         pad = b""
         for block in range(-(-self._size // _DIGEST)):
             state = self._state.copy()
@@ -253,10 +230,7 @@ def receiver_pads_work(group: Group, count: int, size: int) -> dict[str, int]:
 
 
 def send_work(group: Group, count: int, size: int) -> dict[str, int]:
-    """The operations of `sender_pads` or `send`.
-
-    power: element^r as in `groups`, with which costs are counted; over P-256 `curve_powers` takes a quarter of that.
-    """
+    """The operations of `sender_pads` or `send`. power: element^r."""
     work = {
         "power": count,
         "divide": count,
