@@ -7,8 +7,8 @@ from string import Formatter
 from typing import Any, ClassVar
 
 __all__ = [
-    "SERVER_LOST_AT", "TOO_FEW", "Abort", "Overtaken", "Reason", "Reasoned", "Value", "Withdrawn", "filled", "require",
-    "server_lost_at",
+    "SERVER_LOST_AT", "TOO_FEW", "UNSAID", "Abort", "Overtaken", "Reason", "Reasoned", "Value", "Withdrawn", "filled",
+    "require", "server_lost_at",
 ]  # fmt: skip
 
 Value = "int | float | str | tuple[str, ...] | Reason"
@@ -16,6 +16,9 @@ Value = "int | float | str | tuple[str, ...] | Reason"
 
 TOO_FEW = "{count} {what} are left; {limit} is {least}"
 """The kind of the reason that `require` gives: `count` parties were left, and `limit` demands `least`."""
+
+UNSAID = "the protocol states no reason"
+"""The kind of the reason of an exception without a text."""
 
 SERVER_LOST_AT = "the server was lost at {step}"
 """The kind of the reason that `server_lost_at` gives."""
@@ -158,10 +161,13 @@ def _shown(value: Any) -> Any:
 
 
 class Reasoned(Exception):
-    """An exception with a `reason`, made of its arguments as `Reason` is; a text alone is allowed."""
+    """An exception with a `reason`, made of its arguments as `Reason` is; a text alone is allowed.
+
+    An empty text is `UNSAID`: where a reason is "", nothing has ended early.
+    """
 
     def __init__(self, kind: str = "", /, **values: Any) -> None:
-        self.reason = Reason.of(kind) if not values else Reason(kind, **values)
+        self.reason = (Reason.of(kind) if not values else Reason(kind, **values)) or Reason(UNSAID)
         super().__init__(str(self.reason))
 
 

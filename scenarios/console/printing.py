@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-__all__ = ["Table", "asked_width", "make_console", "print_lines", "table", "write_text"]
+__all__ = ["Table", "asked_width", "make_console", "print_lines", "table", "visible", "write_text"]
 
 _PLAIN_WIDTH = 120
 """The width of a terminal that reports none, and without a terminal that of a table whose content is not wider."""
@@ -31,6 +31,9 @@ _AT_ONCE = 1000
 
 _GAP = 3
 """The number of characters between two columns."""
+
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+"""The control characters, with which a terminal would change its colours, its title or what it shows already."""
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -55,7 +58,12 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
     """Print lines of prose as they are: without wrapping, cutting or markup."""
     every = iter(lines)
     while some := list(itertools.islice(every, _AT_ONCE)):
-        console.print(Text("\n".join(some)), soft_wrap=True)
+        console.print(Text(visible("\n".join(some))), soft_wrap=True)
+
+
+def visible(text: str) -> str:
+    """Return `text` with its control characters escaped: names and reasons may come from plugins and other machines."""
+    return text.translate(_ESCAPED)
 
 
 def write_text(console: Console, path: Path, text: str) -> None:
@@ -86,7 +94,7 @@ class Table:
         """Add a row with a cell for each column."""
         if len(cells) != len(self.columns):
             raise ValueError(f"a row of {len(cells)} cells in a table of {len(self.columns)} columns")
-        self.rows.append(cells)
+        self.rows.append(tuple(map(visible, cells)))
 
     def add_section(self) -> None:
         """Draw a line below the last row."""

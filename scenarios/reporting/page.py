@@ -5,6 +5,7 @@ from importlib import resources
 
 from msgspec import Struct
 
+from tacit.scenarios.console.printing import visible
 from tacit.scenarios.reporting.html import Html, element, join
 from tacit.scenarios.running.environment import version
 
@@ -49,7 +50,7 @@ def page(title: str, about: str, sections: Sequence[Section]) -> str:
         element("main", *parts),
         element("footer", f"Made by Tacit {version()}. Times are virtual unless they say wall."),
     )
-    return f'<!doctype html>\n<html lang="en">{join((head, body))}</html>\n'
+    return visible(f'<!doctype html>\n<html lang="en">{join((head, body))}</html>\n')
 
 
 def _file(name: str) -> Html:

@@ -30,6 +30,7 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
+from tests.protocols.conftest import watched
 
 NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 NAMES = tuple(f"client/{i}" for i in range(12))
@@ -83,17 +84,9 @@ class Run:
         usual = {"dimension": 20, "deadline": 10.0, "chunk": 64 if plan else 8, "tolerance": Tolerance()}
         made = secure_sum.Settings(**{**usual, **settings})
         self.events: list[Event] = []
-        self.packets: list[Packet] = []
         conditions = Conditions(topology, parse_latency("lognormal:20ms,0.3"))
         world = self.world = World(1, conditions=conditions, cost=Free(), faults=faults, sinks=[self.events.append])
-        send = world.network.send
-
-        def watched(packet: Packet) -> None:
-            self.packets.append(packet)
-            if not lose(packet):
-                send(packet)
-
-        world.network.send = watched
+        self.packets = watched(world, lose)
         names = [f"client/{i}" for i in range(count)]
         random = np.random.default_rng(count)
         self.clients = [Member(world, name, random.normal(scale=100, size=made.dimension), made) for name in names]

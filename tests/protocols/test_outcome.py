@@ -1,13 +1,20 @@
 """The reason of an early end: a sentence, and the facts that it states."""
 
+import json
+import math
 import pickle
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.outcome import TOO_FEW, Abort, Reason, require
+from tacit.protocols.outcome import TOO_FEW, UNSAID, Abort, Reason, require
 from tacit.sim.plain import Reader, Writer
 
 VALUES = st.one_of(
@@ -39,7 +46,8 @@ def test_facts_of_a_reason_survive_processes_and_files(reason: Reason, lost: lis
 def test_a_reason_of_a_plain_text_has_no_values(text: str) -> None:
     reason = Reason.of(text)
     assert (str(reason), reason.kind, reason.values, bool(reason)) == (text, text, {}, bool(text))
-    assert facts(Abort(text).reason) == facts(reason) and str(Abort(text)) == text
+    assert facts(Abort(text).reason) == facts(reason if text else Reason(UNSAID))
+    assert str(Abort(text)) == (text or UNSAID)
 
 
 def test_the_sentence_of_a_reason_is_made_of_its_facts() -> None:
@@ -68,3 +76,73 @@ def test_the_reason_of_too_few_clients_states_the_requirement() -> None:
     assert str(caught.value) == "2 clients are left; protocol.threshold is 3"
     expected = {"count": 2, "what": "clients", "limit": "protocol.threshold", "least": 3}
     assert (caught.value.reason.kind, caught.value.reason.values) == (TOO_FEW, expected)
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "recorded"),
+    [
+        (None, "None"),
+        (True, True),
+        (np.bool_(True), True),
+        (np.array(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.str_("some"), "some"),
+        (Colour.RED, "red"),
+        (Decimal("0.1"), "0.1"),
+        (Path("a/b"), "a/b"),
+        (ValueError("no"), "no"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (1 << 80, float(1 << 80)),
+        (-(1 << 4000), "-inf"),
+        ({"b", "a"}, ["a", "b"]),
+        (np.arange(2), ["0", "1"]),
+        ("a\udc80b", "a\\udc80b"),
+        (["a\udc80b"], ["a\\udc80b"]),
+    ],
+)
+def test_values_of_plugins_are_stored_as_plain_ones(value: object, recorded: object) -> None:
+    record = Abort("it is {value}", value=value).reason.record()
+    assert record == {"kind": "it is {value}", "values": {"value": recorded}}
+    assert msgspec.json.decode(msgspec.json.encode(record)) == json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("{count} of {total}", r"\{count\} of \{total\}.*no value for \{total\}; allowed: \{count\}"),
+        ("a {set} of {count}", r"no value for \{set\}.*a brace in the text is \{\{"),
+        ("{} left", r"no value for \{\}"),
+        ("{count.real}", r"no value for \{count.real\}"),
+        ("{count:{width}}", r"no value for"),
+        ("{count left", r"the reason '\{count left': expected"),
+        ("{count:s}", r"the reason '\{count:s\}': Unknown format code"),
+    ],
+)
+def test_a_sentence_that_does_not_fit_its_values_is_named(kind: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Abort(kind, count=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"), [(b"secret", "key of a reason is bytes"), (object(), "which has no text")]
+)
+def test_a_value_without_a_text_is_refused_and_not_shown(value: object, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem) as caught:
+        Abort("{key}", key=value)
+    assert "secret" not in str(caught.value) and "0x" not in str(caught.value)
+
+
+def test_texts_are_plain_ones_whatever_their_types(tmp_path: Path) -> None:
+    class Own(Abort):
+        def __init__(self, count: int) -> None:
+            super().__init__("{count} of its own", count=count)
+
+    inner: Any = Reason("{count} left", count=1)
+    assert type(Reason(inner).kind) is type(Reason(np.str_("a")).kind) is str
+    assert facts(Own(3).reason) == facts(Reason("{count} of its own", count=3))
+    assert facts(Abort().reason) == facts(Abort("", count=3).reason.made(UNSAID, {})) and Abort().reason == UNSAID

@@ -29,6 +29,7 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
+from tests.protocols.conftest import watched
 
 COUNT = 7
 NAMES = tuple(f"client/{i}" for i in range(COUNT))
@@ -80,7 +81,6 @@ class Run:
     ) -> None:
         made = Settings(len(vectors[0]), **{"deadline": 10.0, "chunk": 8, "min_clients": 2, **settings})
         self.events: list[Event] = []
-        self.packets: list[Packet] = []
         world = self.world = World(
             1,
             conditions=Conditions(topology, parse_latency("lognormal:20ms,0.3")),
@@ -88,14 +88,7 @@ class Run:
             faults=faults,
             sinks=[self.events.append],
         )
-        send = world.network.send
-
-        def watched(packet: Packet) -> None:
-            self.packets.append(packet)
-            if not lose(packet):
-                send(packet)
-
-        world.network.send = watched
+        self.packets = watched(world, lose)
         self.clients = [Member(world, f"client/{i}", vector, made) for i, vector in enumerate(vectors)]
         self.server = Adder(world, [client.name for client in self.clients], made)
         try:
