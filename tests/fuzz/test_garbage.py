@@ -79,7 +79,7 @@ class Run:
     recovery: str = "restart"
     tamper: Callable[[str, str, Message], Iterable[Message]] = lambda sender, receiver, message: (message,)
     events: list[Event] = field(default_factory=list)
-    senders_of: list[tuple[str, type[Message]]] = field(default_factory=list)
+    sent: list[tuple[str, type[Message]]] = field(default_factory=list)
 
     def play(self) -> "Run":
         world = World(1, cost=Free(), sinks=[self._count])
