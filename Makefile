@@ -27,8 +27,8 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --exclude
 	--upgrade setup.cfg
 WANTED := Tacit needs Python 3.11 or newer. Name one that is installed: make PYTHON=/usr/bin/python3.12
 
-# Tests start hundreds of processes: these read compiled modules, where the environment may forbid to write them.
-test test-long: export PYTHONDONTWRITEBYTECODE =
+# Tests and pages start many processes: these read compiled modules, where the environment may forbid to write them.
+test test-long docs: export PYTHONDONTWRITEBYTECODE =
 # There is a worker for each core: threads of linear algebra besides would wait for each other.
 test test-long: export OMP_NUM_THREADS = 1
 

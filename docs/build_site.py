@@ -169,7 +169,7 @@ def draw_stragglers(folder: Path, source: Path) -> None:
     text = (ROOT / STRAGGLERS).read_text(encoding="utf-8").partition("\n#   tacit report")[0]
     commands = "\n".join(line[4:] for line in text.splitlines() if line.startswith("#   "))
     folder.mkdir()
-    done = page_runs.run_block(page_runs.Block("", "sh", commands), folder)
+    done = page_runs.run_block(page_runs.Block("", "sh", commands), folder, page_runs.warm.LEARNING)
     if done.returncode:
         raise ValueError(f"{STRAGGLERS}: a command in its comment fails:\n{done.stdout}")
     shutil.copy(folder / "stragglers.svg", source)
@@ -249,7 +249,7 @@ def main() -> None:
             draw(copy.source)
 
     with contextlib.chdir(runs):
-        copy_pages(copy, page_runs.Runner(runs, copy.source, given.draft), meanwhile)
+        copy_pages(copy, page_runs.Runner(runs, copy.source, given.draft, page_runs.warm.LEARNING), meanwhile)
         copy.show_files()
         print(f"pages      {time.monotonic() - began:.0f} s", flush=True)
     if sphinx(copy.source, out, given.draft):

@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,9 +51,9 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
 
 
-def run_block(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block in `folder`."""
-    shell, variables = warm.shell(), environment()
+def run_block(block: Block, folder: Path, imported: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a block in `folder`, whose processes have `imported` these modules when they start."""
+    shell, variables = warm.shell(*imported), environment()
     variables["PATH"] = os.pathsep.join((str(shell.folder), variables["PATH"]))
     if block.language == "python":
         (folder / "example.py").write_text(block.text, encoding="utf-8")
@@ -72,10 +73,15 @@ def prepared(folder: Path) -> Path:
 
 
 class Runner:
-    """Runs pages below the folder `runs`; pictures that their commands write go beside the page in `source`."""
+    """Runs pages below the folder `runs`; pictures that their commands write go beside the page in `source`.
 
-    def __init__(self, runs: Path, source: Path, draft: bool) -> None:
-        self.runs, self.source, self.draft = runs, source, draft
+    Their processes have `imported` these modules when they start.
+    """
+
+    def __init__(self, runs: Path, source: Path, draft: bool, imported: Sequence[str] = ()) -> None:
+        self.runs, self.source, self.draft, self.imported = runs, source, draft, imported
+        if not draft:
+            warm.shell(*imported)  # before several threads ask for it
 
     def executed(self, path: Path) -> str:
         """The text of the page at `path`, with what its commands printed. Exits with the output of one that fails."""
@@ -89,7 +95,7 @@ class Runner:
             shown = found[0].partition("\n")[2] if block.mark else found[0]
             if block.mark in ("long", "elsewhere"):
                 return shown
-            done = run_block(block, folder)
+            done = run_block(block, folder, self.imported)
             if done.returncode:
                 sys.exit(f"error: {path.name}: exit status {done.returncode}\n{block.text}\n{done.stdout}")
             return shown if block.mark == "quiet" else shown + printed(done.stdout)

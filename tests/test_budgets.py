@@ -39,7 +39,7 @@ def test_every_folder_has_a_budget() -> None:
     assert set(FAST) == set(LONG) == folders
 
 
-def test_a_test_counts_for_its_folder() -> None:
+def test_the_time_of_a_test_counts_for_its_folder() -> None:
     assert folder_of("tests/test_words.py::test_it[a/b]") == TOP
     assert folder_of("tests/protocols/crypto/test_it.py::test_it") == "protocols"
 

@@ -53,7 +53,7 @@ def outcome_of(tmp_path_factory: pytest.TempPathFactory):
     return outcome
 
 
-def outcome_here(**changes: object) -> list[object]:
+def outcome_in_this_process(**changes: object) -> list[object]:
     simulation = Simulation(msgspec.convert({**BASE, **changes}, Scenario), engine="inline")
     try:
         found = simulation.run()
@@ -64,7 +64,7 @@ def outcome_here(**changes: object) -> list[object]:
 
 @pytest.fixture(scope="module")
 def base() -> list[object]:
-    return outcome_here()
+    return outcome_in_this_process()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_trace_hash_is_the_same_in_every_process_and_engine(outcome_of, base
     ids=lambda change: next(iter(change)),
 )
 def test_any_other_choice_changes_the_trace_hash(base, change) -> None:
-    trace_hash, shape_hash, _, equal = outcome_here(**change)
+    trace_hash, shape_hash, _, equal = outcome_in_this_process(**change)
     assert trace_hash != base[0]
     assert equal
     if "entropy" in change:  # equal messages at equal times, with other contents

@@ -210,7 +210,7 @@ def test_the_output_of_a_block_is_below_the_block(tmp_path: Path) -> None:
 def test_the_long_blocks_of_a_page_succeed(path: Path, tmp_path: Path) -> None:
     folder = RUNS["prepared"](tmp_path / "page")
     for block in (block for block in PAGES[path] if block.mark == "long" and block.text.strip() not in README):
-        done = RUNS["run_block"](block, folder)
+        done = RUNS["run_block"](block, folder, warm.LEARNING)
         assert done.returncode == 0, f"{block.text}\n{done.stdout}"
 
 

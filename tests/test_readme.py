@@ -63,13 +63,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def marked(block: Block) -> object:
+def as_parameter(block: Block) -> object:
     """A block as a parameter, marked long if it takes long; long blocks do not use the results of others."""
     marks = [pytest.mark.long] if any(line.startswith(LONG) for line in block.commands) else []
     return pytest.param(block, marks=marks, id=block.text.splitlines()[0][:60])
 
 
-@pytest.mark.parametrize("block", [marked(block) for block in RUN])
+@pytest.mark.parametrize("block", [as_parameter(block) for block in RUN])
 def test_a_block_of_a_page_runs_unchanged(block: Block, folder: Path) -> None:
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))

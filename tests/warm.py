@@ -29,7 +29,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["Process", "Shell", "run", "shell"]
+__all__ = ["LEARNING", "Process", "Shell", "run", "shell"]
+
+LEARNING = ("sklearn.tree", "torch")
+"""Libraries that parties learn with, which take seconds to import."""
 
 Words = Sequence[str | Path]
 
@@ -138,11 +141,14 @@ sys.exit(code)
 
 
 @cache
-def shell() -> Shell:
-    """Return a program and a descriptor for shells of this process, whose ``tacit`` then starts warm."""
+def shell(*imported: str) -> Shell:
+    """Return a program and a descriptor for shells of this process, whose ``tacit`` then starts warm.
+
+    It has `imported` these modules besides.
+    """
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    client, program, descriptor = folder / "client.py", folder / "tacit", _warm().fileno()
+    client, program, descriptor = folder / "client.py", folder / "tacit", _warm(*imported).fileno()
     client.write_text(_CLIENT, encoding="utf-8")
     python = (sys.executable, "-IS", str(client), str(descriptor))
     program.write_text(f'#!/bin/sh\nexec {shlex.join((*python, str(_TACIT)))} "$@"\n', encoding="utf-8")

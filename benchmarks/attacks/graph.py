@@ -11,21 +11,16 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
-from tacit.benchmarks.attacks.sums import Contributor, Forgetful
+from tacit.benchmarks.attacks.sums import KEY, SEED, Contributor, Forgetful, Reader
+from tacit.benchmarks.attacks.weakened import any_number_of_times
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
-from tacit.parties.server import Server
-from tacit.protocols.crypto import shamir
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.prg import words
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
 from tacit.protocols.sums import dealing, neighbours, secure_sum
 from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
-from tacit.protocols.sums.masking import Ring, read
+from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from tacit.sim.compute import Free
@@ -41,7 +36,6 @@ _DEADLINE = 10.0
 _FRACTION_BITS = 32
 _TOLERANCE = Tolerance()
 _VICTIM = "client/0"
-_SEED, _KEY = 1, 0
 
 Shown = Mapping[str, Sequence[str]]
 """The neighbourhood that each client is shown, which includes the client."""
@@ -60,16 +54,13 @@ class _Corrupt(Contributor):
                 await self.dealt.take_in(self, self.dealt.holders, _DEADLINE / 2)
 
 
-class _Drawer(Server):
+class _Drawer(Reader):
     """A server that follows its `plan`, and stores all it receives: keys, values, shares."""
 
     def __init__(self, world: World, names: Sequence[str], plan: Callable[["_Drawer"], Any]) -> None:
         super().__init__(world, names)
         self.course = plan
         self.fresh: dict[str, FreshKeys] = {}
-        self.values: dict[str, bytes] = {}
-        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
-        """The shares of each client's key (0) and seed (1), by their x."""
         self.pair_keys: dict[tuple[str, str], bytes] = {}
         """The keys of pair masks that corrupt clients know."""
 
@@ -103,50 +94,31 @@ class _Drawer(Server):
         for source, answer in answers.answers.items():
             dealers = [one for one in shown[source] if one != source]
             for dealer, data in zip(dealers, answer.shares, strict=True):
-                if data:
-                    kind = _SEED if dealer in left(source) else _KEY
-                    self.keep(dealer, kind, source, data, shown)
+                self.take(dealer, SEED if dealer in left(source) else KEY, source, data, shown)
 
-    def keep(self, dealer: str, kind: int, holder: str, data: bytes, shown: Shown) -> None:
+    def take(self, dealer: str, kind: int, holder: str, data: bytes, shown: Shown) -> None:
         """Store the share of `dealer`'s secret that `holder` has."""
-        x = 1 + [one for one in shown[dealer] if one != dealer].index(holder)
-        self.shares.setdefault((dealer, kind), {})[x] = data
+        self.keep(dealer, kind, 1 + [one for one in shown[dealer] if one != dealer].index(holder), data)
 
     def corrupt(self, clients: Sequence[Contributor], shown: Shown) -> None:
         """Store what the corrupt clients among `clients` know of the victim."""
         for client in clients:
             if isinstance(client, _Corrupt) and client.dealt is not None and _VICTIM in client.dealt.shares:
-                self.keep(_VICTIM, _SEED, client.name, client.dealt.shares[_VICTIM][SHARE:], shown)
+                self.take(_VICTIM, SEED, client.name, client.dealt.shares[_VICTIM][SHARE:], shown)
                 self.pair_keys[_VICTIM, client.name] = client.dealt.pairs[_VICTIM].key(secure_sum.PURPOSE, 1)
 
-    def secret(self, name: str, kind: int, threshold: int) -> bytes | None:
-        """The key or seed of client `name`; None unless enough shares of it were received."""
-        held = self.shares.get((name, kind), {})
-        places = sorted(held)[:threshold]
-        if len(places) < threshold:
-            return None
-        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(threshold, 1, -1)
-        return shamir.combine(places, table, threshold, KEY_BYTES)[0]
-
-    def unmasked(self, near: Sequence[str], threshold: int) -> Ring:
+    def read(self, near: Sequence[str], threshold: int) -> Ring:
         """The victim's values without the masks, own and of pairs with `near`, that the server can compute."""
-        found = read(self.values.get(_VICTIM, bytes(8 * _SIZE)), [_SIZE])[0].copy()
-        seed, private = (self.secret(_VICTIM, kind, threshold) for kind in (_SEED, _KEY))
-        if seed is not None:
-            found -= words(dealing.personal_key(seed, self.world.run_id, 1, 1, f"{_VICTIM}#1"), 0, _SIZE)
+        private, keys = self.secret(_VICTIM, KEY, threshold), dict[str, bytes]()
         for name in near:
-            theirs = self.secret(name, _KEY, threshold)
-            key = self.pair_keys.get((_VICTIM, name))
+            theirs = self.secret(name, KEY, threshold)
             if private is not None:
-                key = self._pair_key(KeyPair(private).agree(self.fresh[name].public_key), name)
+                keys[name] = self.pair_key(private, self.fresh[name].public_key, _VICTIM, name)
             elif theirs is not None:
-                key = self._pair_key(KeyPair(theirs).agree(self.fresh[_VICTIM].public_key), name)
-            if key is not None:  # the victim comes first in each pair, so it adds the mask
-                found -= words(key, 0, _SIZE)
-        return found
-
-    def _pair_key(self, raw: bytes, name: str) -> bytes:
-        return SharedSecret(raw, self.world.run_id, 1, (f"{_VICTIM}#1", f"{name}#1")).key(secure_sum.PURPOSE, 1)
+                keys[name] = self.pair_key(theirs, self.fresh[_VICTIM].public_key, _VICTIM, name)
+            elif (_VICTIM, name) in self.pair_keys:
+                keys[name] = self.pair_keys[_VICTIM, name]
+        return self.unmasked(_VICTIM, _SIZE, threshold, keys)
 
 
 Weakening = Callable[[], AbstractContextManager[Any]]
@@ -169,7 +141,7 @@ def _read(
         play_out([server, *parties])
     server.corrupt(parties, shown)
     true = encode(vectors[_VICTIM], _FRACTION_BITS, clients)
-    return share(server.unmasked([one for one in shown[_VICTIM] if one != _VICTIM], threshold), true)
+    return share(server.read([one for one in shown[_VICTIM] if one != _VICTIM], threshold), true)
 
 
 def _ring(names: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -249,14 +221,9 @@ def two_graphs(quick: bool = False) -> Finding:
         left = [name for name in second if name != _VICTIM]
         await server.ask([name for name in two[_VICTIM] if name != _VICTIM], two, lambda name: left)
 
-    def weakened() -> AbstractContextManager[Any]:
-        stack = ExitStack()
-        stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
-        stack.enter_context(patch.object(dealing, "may_deal", lambda me: True))
-        return stack
-
     t = degree_of(8, _TOLERANCE).threshold
-    return _finding("two graphs in one attempt", (_read(15, plan, one, t, weakened=weakened), _read(15, plan, one, t)))
+    found = _read(15, plan, one, t, weakened=any_number_of_times), _read(15, plan, one, t)
+    return _finding("two graphs in one attempt", found)
 
 
 def too_few_neighbours(quick: bool = False) -> Finding:

@@ -14,16 +14,15 @@ import numpy as np
 from msgspec import structs
 
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
+from tacit.benchmarks.attacks.sums import Reader
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols import identities, setup
-from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.prg import words
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort
@@ -31,7 +30,6 @@ from tacit.protocols.setup import Roster
 from tacit.protocols.sums import consistency, dealing, quorum, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
-from tacit.protocols.sums.masking import read
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -202,16 +200,13 @@ def honest_left_out(quick: bool = False) -> Finding:
                    remark=remark)  # fmt: skip
 
 
-class _Splitting(Server):
+class _Splitting(Reader):
     """A server that runs a secure sum of `names` up to the shares, and shows each client one of two U3; `corrupt` help
     it."""
 
     def __init__(self, world: World, names: Sequence[str], known: Identities | None, corrupt: list[_Member]) -> None:
         super().__init__(world, names)
         self.known, self.corrupt = known, corrupt
-        self.public_keys: dict[str, bytes] = {}
-        self.values: dict[str, bytes] = {}
-        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
 
     async def main(self) -> None:
         names, known = self.clients, self.known
@@ -241,16 +236,7 @@ class _Splitting(Server):
         answers = (await self.collect(Revealed, list(of), deadline=_DEADLINE)).answers
         for source, answer in answers.items():
             for name, data in zip(names, answer.shares, strict=True):
-                kind = int(name in views[of[source]])
-                self.shares.setdefault((name, kind), {})[names.index(source) + 1] = data
-
-    def secret(self, name: str, kind: int) -> bytes | None:
-        held = {x: data for x, data in self.shares.get((name, kind), {}).items() if data}
-        if len(held) < self.t:
-            return None
-        places = sorted(held)[: self.t]
-        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(self.t, 1, -1)
-        return shamir.combine(places, table, self.t, KEY_BYTES)[0]
+                self.keep(name, int(name in views[of[source]]), names.index(source) + 1, data)
 
 
 def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, threshold: int | None = None) -> float:
@@ -275,18 +261,6 @@ def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, th
     for holder, shares in kept.items():
         for name, data in shares.items():
             for kind in (0, 1):
-                place = names.index(holder) + 1
-                server.shares.setdefault((name, kind), {})[place] = data[kind * SHARE : (kind + 1) * SHARE]
-    (found,) = read(server.values["client/0"], [_SIZE])
-    found = found.copy()
-    seed, private = server.secret("client/0", 1), server.secret("client/0", 0)
-    attempt = server.attempt
-    if seed is not None:
-        found -= words(dealing.personal_key(seed, world.run_id, 1, attempt, "client/0#1"), 0, _SIZE)
-    if private is not None:
-        for other, public in server.public_keys.items():
-            if other != "client/0":
-                raw = KeyPair(private).agree(public)
-                pair = SharedSecret(raw, world.run_id, 1, ("client/0#1", f"{other}#1"))
-                found -= words(pair.key(secure_sum.PURPOSE, attempt), 0, _SIZE)
+                server.keep(name, kind, names.index(holder) + 1, data[kind * SHARE : (kind + 1) * SHARE])
+    found = server.unmasked("client/0", _SIZE, server.t)
     return share(found, encode(vectors["client/0"], _FRACTION_BITS, len(names)))

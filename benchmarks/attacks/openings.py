@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
 from tacit.benchmarks.attacks.sums import Contributor, pair_secrets
+from tacit.benchmarks.attacks.weakened import any_number_of_times
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
@@ -164,7 +165,7 @@ def one_attempt_begun_twice(quick: bool = False) -> Finding:
         await server.run_sum(_NAMES)
         await server.run_sum(_NAMES, [name for name in _NAMES if name != _VICTIM], again=True)
 
-    return _finding("one attempt begun twice", _any_number_of_times, plan)
+    return _finding("one attempt begun twice", any_number_of_times, plan)
 
 
 def sum_of_one(quick: bool = False) -> Finding:
@@ -179,14 +180,6 @@ def sum_of_one(quick: bool = False) -> Finding:
 def _any_attempt() -> AbstractContextManager[Any]:
     """A weakening of clients: they take part in another attempt after they have sent masked values."""
     return patch.object(secure_sum, "_may_begin", lambda me, number: True)
-
-
-def _any_number_of_times() -> AbstractContextManager[Any]:
-    """A weakening of clients: they deal and mask each time they are asked."""
-    stack = ExitStack()
-    stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
-    stack.enter_context(patch.object(dealing, "may_deal", lambda me: True))
-    return stack
 
 
 def _among_any() -> AbstractContextManager[Any]:

@@ -38,9 +38,12 @@ from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
 __all__ = [
-    "Contributor", "Forgetful", "both_shares_in_one_answer", "old_masks_again", "pair_secrets", "rows_of_a_lost_client",
-    "two_answers_an_attempt",
+    "KEY", "SEED", "Contributor", "Forgetful", "Reader", "both_shares_in_one_answer", "old_masks_again", "pair_secrets",
+    "rows_of_a_lost_client", "two_answers_an_attempt",
 ]  # fmt: skip
+
+KEY, SEED = 0, 1
+"""The kinds of secrets of which clients deal shares."""
 
 _DEADLINE = 10.0
 _FRACTION_BITS = 32
@@ -253,17 +256,64 @@ class Contributor(Client):
             await secure_sum.client(self, self.vector, self.secrets, self.settings)
 
 
-class _Asking(Server):
+class Reader(Server):
+    """A server that stores masked `values` and shares, and removes the masks that it can compute with them."""
+
+    def __init__(self, world: World, names: Sequence[str]) -> None:
+        super().__init__(world, names)
+        self.public_keys: dict[str, bytes] = {}
+        self.values: dict[str, bytes] = {}
+        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
+        """The shares of each client's key and seed, by their x."""
+
+    def keep(self, name: str, kind: int, x: int, data: bytes) -> None:
+        """Store a share of the key or seed of client `name`, unless it is empty."""
+        if data:
+            self.shares.setdefault((name, kind), {})[x] = data
+
+    def secret(self, name: str, kind: int, threshold: int) -> bytes | None:
+        """The key or seed of client `name`; None unless enough shares of it were received."""
+        held = self.shares.get((name, kind), {})
+        if len(held) < threshold:
+            return None
+        places = sorted(held)[:threshold]
+        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(threshold, 1, -1)
+        return shamir.combine(places, table, threshold, KEY_BYTES)[0]
+
+    def pair_key(self, private: bytes, public: bytes, *pair: str) -> bytes:
+        """The key of the masks of a `pair` of clients, from the private key of one and the public key of the other."""
+        lower, higher = sorted(pair, key=self.clients.index)
+        raw = KeyPair(private).agree(public)
+        shared = SharedSecret(raw, self.world.run_id, 1, (f"{lower}#1", f"{higher}#1"))
+        return shared.key(secure_sum.PURPOSE, self.attempt)
+
+    def unmasked(self, victim: str, size: int, threshold: int, keys: Mapping[str, bytes] | None = None) -> Ring:
+        """The victim's values without its own mask and those of pairs, as far as the server can compute them.
+
+        `keys`: those of pairs with other clients, by name; None: those that follow from the victim's key.
+        """
+        found = read(self.values.get(victim, bytes(8 * size)), [size])[0].copy()
+        seed, private = self.secret(victim, SEED, threshold), self.secret(victim, KEY, threshold)
+        if seed is not None:
+            found -= words(dealing.personal_key(seed, self.world.run_id, 1, self.attempt, f"{victim}#1"), 0, size)
+        if keys is None:
+            known = {} if private is None else self.public_keys
+            keys = {
+                name: self.pair_key(private or b"", key, victim, name) for name, key in known.items() if name != victim
+            }
+        for name, key in keys.items():
+            mask = words(key, 0, size)
+            found = found - mask if self.clients.index(victim) < self.clients.index(name) else found + mask
+        return found
+
+
+class _Asking(Reader):
     """A server that collects masked vectors, asks for shares with each of `requests` as survivors, and stores all it
     receives."""
 
     def __init__(self, world: World, names: Sequence[str], requests: Sequence[Sequence[str]]) -> None:
         super().__init__(world, names)
         self.requests = requests
-        self.public_keys: dict[str, bytes] = {}
-        self.values: dict[str, bytes] = {}
-        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
-        """The shares of each client's key (0) and seed (1), by their x."""
 
     async def main(self) -> None:
         names, part = self.clients, shamir.share_bytes(KEY_BYTES)
@@ -282,32 +332,7 @@ class _Asking(Server):
                 for name, data in zip(names, answer.shares, strict=True):
                     first = int(name in survivors) if len(data) == part else 0
                     for kind, start in enumerate(range(0, len(data), part), first):
-                        self.shares.setdefault((name, kind), {})[names.index(source) + 1] = data[start : start + part]
-
-    def secret(self, name: str, kind: int) -> bytes | None:
-        """The key (0) or seed (1) of client `name`; None unless enough shares of it were received."""
-        held, t = self.shares.get((name, kind), {}), quorum.threshold_of(None, len(self.clients))
-        if len(held) < t:
-            return None
-        places = sorted(held)[:t]
-        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(t, 1, -1)
-        return shamir.combine(places, table, t, KEY_BYTES)[0]
-
-    def read(self, victim: str, size: int, secrets: Mapping[str, SharedSecret]) -> Ring:
-        """The victim's values without the masks that the server can compute."""
-        (found,) = read(self.values[victim], [size])
-        found = found.copy()
-        seed, private = self.secret(victim, 1), self.secret(victim, 0)
-        if seed is not None:
-            found -= words(dealing.personal_key(seed, self.world.run_id, 1, 1, f"{victim}#1"), 0, size)
-        if private is not None:
-            pair, mine = KeyPair(private), self.clients.index(victim)
-            for other, public in self.public_keys.items():
-                if other != victim:
-                    shared = SharedSecret(pair.agree(public), self.world.run_id, 1, secrets[other].names)
-                    mask = words(shared.key(secure_sum.PURPOSE, 1), 0, size)
-                    found = found - mask if mine < self.clients.index(other) else found + mask
-        return found
+                        self.keep(name, kind, names.index(source) + 1, data[start : start + part])
 
 
 @dataclass(frozen=True)
@@ -331,10 +356,11 @@ class _Sum:
         server = _Asking(world, self.names, requests)
         with patch.object(dealing, "Dealt", kind):
             play_out([server, *clients])
-        if server.secret(self.victim, 1) is None:
+        threshold = quorum.threshold_of(None, len(self.names))
+        if server.secret(self.victim, SEED, threshold) is None:
             raise Abort("the attack asks for shares of the seed, which all give")
         true = encode(vectors[self.names.index(self.victim)], _FRACTION_BITS, len(self.names))
-        return share(server.read(self.victim, self.size, secrets[self.victim]), true)
+        return share(server.unmasked(self.victim, self.size, threshold), true)
 
 
 def two_answers_an_attempt(quick: bool = False) -> Finding:

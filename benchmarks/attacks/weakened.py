@@ -5,15 +5,28 @@ from contextlib import contextmanager
 from types import ModuleType
 from unittest.mock import patch
 
-from tacit.protocols.sums import consistency
+from tacit.protocols.sums import consistency, dealing, secure_sum
 
-__all__ = ["forgetful", "unsigned"]
+__all__ = ["any_number_of_times", "forgetful", "unsigned"]
 
 
 @contextmanager
 def forgetful(sum_module: ModuleType) -> Iterator[None]:
     """Make clients of that sum sign and answer whatever they are shown, as often as they are asked."""
-    with patch.object(sum_module, "once_a_round", lambda *_: True):
+    with (
+        patch.object(sum_module, "once_a_round", lambda *_: True),
+        patch.object(consistency, "once_a_round", lambda *_: True),
+    ):
+        yield
+
+
+@contextmanager
+def any_number_of_times() -> Iterator[None]:
+    """Make clients of a secure sum deal and mask each time they are asked."""
+    with (
+        patch.object(secure_sum, "_may_begin", lambda me, number: True),
+        patch.object(dealing, "may_deal", lambda me: True),
+    ):
         yield
 
 

@@ -180,7 +180,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     """The seconds of the operations that `packed_hamming` and `key_proof` count, for one length of keys."""
     repeats, few = (3, 64) if quick else (5, 256)
     entropy = Entropy.seeded(1, "costs", bits)
-    key = paillier.generate(bits, entropy, insecure=True)
+    keygen, key = _keygen(bits, 3 if quick else 30)
     public, n, square = key.public, key.public.n, key.public.square
     layout = packed_hamming.packing(bits, 10_000, _BITS)
     vectors = generator(1, "costs").integers(0, 2, (layout.slots, few), dtype=np.uint8)
@@ -209,7 +209,7 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     encrypt = seconds_each(lambda: packed_hamming.encode(key, vectors, entropy), few, repeats)
     first = min(timed(lambda copy=copy: copy.encrypt(0, entropy)) for copy in fresh)  # type: ignore[misc]
     seconds = {
-        "keygen": _keygen(bits, 3 if quick else 30),
+        "keygen": keygen,
         "encrypt": encrypt,
         "encrypt-table": first - encrypt,
         "proof-root": seconds_each(lambda: key_proof.prove(key, b"costs"), key_proof.ROOTS, repeats),
@@ -230,10 +230,11 @@ def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
     return {f"paillier-{bits}.{name}": value for name, value in seconds.items()}
 
 
-def _keygen(bits: int, keys: int) -> float:
-    """The mean seconds over `keys` keys, since the search for primes takes a random time."""
-    entropy = Entropy.seeded(1, "keys", bits)
-    return timed(lambda: [paillier.generate(bits, entropy, insecure=True) for _ in range(keys)]) / keys
+def _keygen(bits: int, count: int) -> tuple[float, paillier.PrivateKey]:
+    """The mean seconds over `count` keys, since the search for primes takes a random time; and the last key."""
+    entropy, keys = Entropy.seeded(1, "keys", bits), list[paillier.PrivateKey]()
+    seconds = timed(lambda: keys.extend(paillier.generate(bits, entropy, insecure=True) for _ in range(count)))
+    return seconds / count, keys[-1]
 
 
 def _measure_agreement(repeats: int) -> dict[str, float]:
@@ -338,16 +339,16 @@ def _measure_numpy(repeats: int) -> dict[str, float]:
 
 def _measure_training(quick: bool) -> dict[str, float]:
     """The seconds of averaging models, of trees and rules and, with torch, of networks, fitted to whole jobs."""
-    vectors = [bytes(4 * 200_000)] * 10
+    vectors, repeats = [bytes(4 * 200_000)] * 10, 1 if quick else 3
     averaging = {"vector.add": seconds_each(lambda: average(vectors), 10 * 200_000, 3)}
-    others = averaging | table_work.measure_costs(3, quick)
+    others = averaging | table_work.measure_costs(repeats, quick)
     try:
         jobs.require_torch()
     except MissingExtra:
         return others
     from tacit.parties.learning import work
 
-    return others | work.measure_costs(3, quick)
+    return others | work.measure_costs(repeats, quick)
 
 
 def predicted(work: dict[str, int], costs: dict[str, float]) -> float:

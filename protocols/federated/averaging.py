@@ -201,7 +201,7 @@ class Plain:
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
     copies: ClassVar[int] = 3  # as trained, as a message, and as read
-    requests: ClassVar[None] = None
+    requests: ClassVar[secure_sum.Requests | None] = None
 
     def waits(self, clients: int) -> int:
         return 1

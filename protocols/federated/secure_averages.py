@@ -79,7 +79,7 @@ class LightSecAgg(_Signing):
     tolerated: float = 0.1
     corrupt: float = 0.1
     name: ClassVar[str] = "lightsecagg"
-    requests: ClassVar[secure_sum.Requests] = lightsecagg.REQUESTS
+    requests: ClassVar[secure_sum.Requests | None] = lightsecagg.REQUESTS
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
 
     @property
@@ -114,7 +114,7 @@ class Proved(Secure):
     """
 
     name: ClassVar[str] = "prio3"
-    requests: ClassVar[None] = None
+    requests: ClassVar[secure_sum.Requests | None] = None
     copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
 
     def waits(self, clients: int) -> int:
@@ -196,7 +196,7 @@ class ByCommittee(_Signing):
     corrupt: float = 0.1
     exponent: int = 40
     name: ClassVar[str] = "committee"
-    requests: ClassVar[secure_sum.Requests] = committee.REQUESTS
+    requests: ClassVar[secure_sum.Requests | None] = committee.REQUESTS
     copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
 
     @property
@@ -238,7 +238,7 @@ class Flamingo(Secure):
     chosen: int | None = None
     renewal: int = 10
     name: ClassVar[str] = "flamingo"
-    requests: ClassVar[secure_sum.Requests] = flamingo.REQUESTS
+    requests: ClassVar[secure_sum.Requests | None] = flamingo.REQUESTS
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 14

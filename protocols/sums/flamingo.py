@@ -82,9 +82,9 @@ from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
-from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, STAYS_MASKED
-from tacit.protocols.sums.refusal import MASKED, enter, latest, may_mask_once, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -324,9 +324,7 @@ class _Part:
             refuse(me, f"sign labels: {problem}")
         elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
             refuse(me, "sign labels: it is out by them")
-        elif latest(me, "sum.agree")[0] >= me.round or not enter(me, "sum.agree"):
-            refuse(me, "sign labels: it has signed some already, and once a round is all")
-        else:
+        elif once_a_round(me, "sum.agree", "sign labels: it has signed some"):
             self.labels = survivors
             with me.step("sum.agree"):
                 identities = now.ring.identities(me, settings.identities)
@@ -353,8 +351,7 @@ class _Part:
             if not await me.compute(work, elgamal.are_bound, ring.key, asked.seeds, contexts):
                 refuse(me, "decrypt: a ciphertext is not of its pair and round")
                 return
-            if latest(me, "sum.reveal")[0] >= me.round or not enter(me, "sum.reveal"):
-                refuse(me, "open a sum: it has answered already, and once a round is all")
+            if not once_a_round(me, "sum.reveal", "open a sum: it has answered"):
                 return
             texts = await opened(
                 me, ring, dict(zip(survivors, asked.shares, strict=True)), "seed share", SHARE, ring.generation
@@ -383,9 +380,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         enter(me, MASKED)
         sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
         vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
-        missing = [name for name in present if name not in vectors]
-        me.lose(missing, "its masked values never came: the sum goes without it")
-        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
+        without_silent(me, present, vectors, settings.deadline)
         survivors = await _proved(me, now, sent, tuple(name for name in ring.names if name in vectors))
         wrong = [name for name in vectors if name not in survivors]
         me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")

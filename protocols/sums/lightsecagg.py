@@ -72,7 +72,7 @@ from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.masking import joined, joined_rows, read
+from tacit.protocols.sums.masking import joined, joined_rows, read, without_silent
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
@@ -327,10 +327,7 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
         enter(me, MASKED)
         sent = (await me.collect(CodedVector, names, deadline=settings.deadline)).answers
         vectors = understood(me, sent, lambda name, vector: _numbers(vector.values, settings.dimension))
-        missing = [name for name in names if name not in vectors]
-        me.lose(missing, "its masked values never came: the sum goes without it")
-        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
-        survivors = tuple(name for name in names if name in vectors)
+        survivors = without_silent(me, names, vectors, settings.deadline)
         require(len(survivors), "clients", settings.min_clients)
         if len(survivors) < least:
             raise Abort(STAYS_MASKED, why=Reason(FEW_VALUES, count=len(survivors), needed=least))

@@ -65,7 +65,7 @@ from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Part, Phase, SumBounds, Taken
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
@@ -410,12 +410,10 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
                     (sent[source],) = read(message.values, [size], settings.word_bits)
                 if len(sent) == len(names):
                     break
-        missing = [name for name in names if name not in sent]
-        me.lose(missing, "its masked values never came: the sum goes without it")
-        me.dismiss(missing, f"your masked values did not come within {settings.deadline:g} s")
-        names = tuple(name for name in names if name in sent)
+        asked = len(names)
+        names = without_silent(me, names, sent, settings.deadline)
         require(len(names), "clients", settings.min_clients)
-        if missing and number > 0:  # what the lost sent before is in the sum
+        if len(names) < asked and number > 0:  # what the lost sent before is in the sum
             number = 0
             if ring.flags.writeable:
                 ring[:] = 0

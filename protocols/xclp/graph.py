@@ -19,7 +19,7 @@ such a run can be compared with the plaintext oracle without any tolerance. Beyo
 """
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,20 +137,27 @@ def _symmetric_weights(
 ) -> "csc_array[np.float64]":
     """W = B + B^T (lines 6-8), B the weights of the `count` nearest points of each row."""
     size = distances.shape[0]
-    # cos(pi H / L) to the power, 0 from a right angle on.
-    corrected = [unflipped(h, bits, flip) for h in range(bits + 1)]
-    cosines = np.array(
-        [math.cos(math.pi * c / bits) ** edge_power if 2 * h < bits else 0.0 for h, c in enumerate(corrected)]
-    )
     found = list(in_threads(partial(_nearest, distances, bits, count), some_rows(size)))
     rows = np.repeat(np.arange(size), count)
     columns, values = (np.concatenate(parts).ravel() for parts in zip(*found, strict=True))
-    values = cosines[values]
+    values = _cosines(bits, edge_power, flip)[values]
     edges = values != 0.0
-    kept = csc_array((values[edges], (rows[edges], columns[edges])), shape=(size, size))
-    weights = csc_array(kept + kept.T)
+    rows, columns, values = rows[edges], columns[edges], values[edges]
+    # Both entries of an edge that two rows keep are added; a sum of two does not depend on their order.
+    ends = np.concatenate((rows, columns)), np.concatenate((columns, rows))
+    weights = csc_array((np.concatenate((values, values)), ends), shape=(size, size))
     weights.sort_indices()
     return weights
+
+
+@lru_cache(16)
+def _cosines(bits: int, edge_power: int, flip: float) -> NDArray[np.float64]:
+    """The cosine cos(pi H / L) to the power by H, 0 from a right angle on: float64 (bits + 1,), which nobody may
+    change."""
+    corrected = [unflipped(h, bits, flip) for h in range(bits + 1)]
+    return np.array(
+        [math.cos(math.pi * c / bits) ** edge_power if 2 * h < bits else 0.0 for h, c in enumerate(corrected)]
+    )
 
 
 def _nearest(

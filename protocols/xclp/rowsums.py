@@ -46,7 +46,7 @@ from tacit.protocols.parts import Among, Part
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.dealing import Survivors
-from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round, refuse
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES
@@ -224,9 +224,7 @@ class Restart:
                 values = understood(me, sent.answers, partial(candidates.read, names))
                 if len(values) == len(names):
                     break
-                missing = [name for name in names if name not in values]
-                me.lose(missing, "its masked values never came: its labels do not count, summing starts again")
-                me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
+                without_silent(me, names, values, deadline, "its labels do not count, summing starts again")
                 names = tuple(values)
             sums = {
                 name: np.zeros(size, np.uint64) for name, (_, size) in zip(names, candidates.blocks(names), strict=True)

@@ -50,7 +50,7 @@ from tacit.protocols.outcome import require
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import dealing, opening, quorum
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
@@ -176,9 +176,7 @@ class Shamir:
                 self.announce(me, attempt)
                 sent = await me.collect(MaskedRows, names, deadline=deadline)
                 values = understood(me, sent.answers, partial(candidates.read, names))
-                missing = [name for name in names if name not in values]
-                me.lose(missing, "its masked values never came: its labels do not count, its rows are not summed")
-                me.dismiss(missing, f"your masked values did not come within {deadline:g} s")
+                without_silent(me, names, values, deadline, "its labels do not count, its rows are not summed")
                 survivors = tuple(values)
                 candidates.require(survivors)
                 found = await opening.uncover(me, attempt, survivors, DEALT, deadline)

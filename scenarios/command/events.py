@@ -49,11 +49,10 @@ def events(
     cause of several losses is listed once, with its consequences at the end; --unfold lists each loss.
     """
     from tacit.scenarios.console import printing
-    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.whole import check_folder
     from tacit.scenarios.seeing import story
 
-    if not folder.is_dir():
-        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    check_folder(folder)
     if party:
         _check_party(folder, party)
     if step:

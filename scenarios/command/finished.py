@@ -112,11 +112,11 @@ def trace(
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.whole import check_folder
     from tacit.scenarios.seeing.tracing import check_trace, write_trace
 
     check_trace()
-    if not folder.is_dir():
-        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    check_folder(folder)
     if perfetto.exists():
         raise FolderError(f"--perfetto: {perfetto} exists already; name a new file")
     messages = write_trace(folder, perfetto)

@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from tacit.parties.fleet.energy import Energy
 from tacit.protocols.experiment.simulated import ResultFields, Strike
-from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["PluginFile", "Result", "data_frame", "draw_results"]
+__all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results"]
 
 
 _NAMED = 4
@@ -30,6 +29,28 @@ def draw_results(draw: Callable[["Result"], str]) -> None:
     Drawing reads the record of a run, which this module must not import. Therefore the function is passed in.
     """
     _draw[:] = [draw]
+
+
+class Vulnerability(Struct, frozen=True, kw_only=True):
+    """The success of an attack in distinguishing members of a client's training data.
+
+    `auc`, the vulnerability, is the mean over the `clients` of the area under the ROC curve of each one's membership
+    scores, in [0, 1]: 0.5 is guessing. `attack` is the attack's name and `signal` its input: labels, probabilities,
+    parameters or counts, from `messages` recorded messages of the types `types`, in `epochs` rounds (K, the attack
+    epochs). `members` counts the points of each client that were asked about, and `nonmembers` the points asked
+    about that no client has, the same for all clients. `shadow_models` is the number of models the attacker trained.
+    """
+
+    attack: str
+    signal: str
+    types: tuple[str, ...]
+    auc: float
+    clients: dict[str, float]
+    epochs: int
+    messages: int
+    members: dict[str, int]
+    nonmembers: int
+    shadow_models: int
 
 
 class PluginFile(Struct, frozen=True):

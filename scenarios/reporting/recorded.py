@@ -11,10 +11,11 @@ from msgspec import Struct
 from tacit.parties.server import Loss
 from tacit.scenarios.files.plugins import withheld
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.running.folder import ByteRow, FolderError, Result, byte_rows, read_result
+from tacit.scenarios.running.folder import ByteRow, Result, byte_rows, read_result
 from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.running.whole import check_folder
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
-from tacit.scenarios.seeing.reading import is_under_way, opened
+from tacit.scenarios.seeing.reading import is_under_way, losses_in, opened
 
 __all__ = ["RecordedRun", "read_run", "scenario_of"]
 
@@ -87,15 +88,14 @@ class RecordedRun(Struct, frozen=True):
 
 def read_run(folder: Path) -> RecordedRun:
     """Read the run in `folder`. Raises FolderError if it is not a run's folder, or if its record is damaged."""
-    if not folder.is_dir():
-        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    check_folder(folder)
     goes_on = is_under_way(folder)  # checked before reading, so that the last read sees all events
     result = None
     with suppress(FileNotFoundError):
         result = read_result(folder)
     with opened(folder) as connection:
         about = dict(connection.execute("SELECT key, value FROM run"))
-        losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
+        losses = losses_in(connection)
         found = connection.execute("SELECT * FROM rounds ORDER BY round")
         names = [name for name, *_ in found.description]
         rounds = [dict(zip(names, row, strict=True)) for row in found]

@@ -31,8 +31,8 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import NOBODY, Probe, probe_of, shadowed
 from tacit.protocols.experiment.signals import Received, Way, received, signals
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.result import Vulnerability
 from tacit.scenarios.files.splits import parts_of, split
-from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import opened_record

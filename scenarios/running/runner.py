@@ -21,8 +21,8 @@ from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.files.fault_checks import vain_returns
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read
+from tacit.scenarios.files.result import Vulnerability
 from tacit.scenarios.files.splits import parts_of, split
-from tacit.scenarios.files.vulnerability import Vulnerability
 from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version

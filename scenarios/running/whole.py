@@ -27,7 +27,8 @@ if sys.platform != "win32":
     import fcntl
 
 __all__ = [
-    "FolderError", "check_whole", "digests", "is_under_way", "opened_record", "sealed", "sha256_of", "written_first",
+    "FolderError", "check_folder", "check_whole", "digests", "is_under_way", "opened_record", "sealed", "sha256_of",
+    "written_first",
 ]  # fmt: skip
 
 RECORD, RESULT = "run.sqlite", "result.json"
@@ -74,6 +75,12 @@ def sealed(record: dict[str, Any]) -> dict[str, Any]:
 
 def _of_record(record: dict[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode({**record, "digest": ""})).hexdigest()
+
+
+def check_folder(folder: Path) -> None:
+    """Raise FolderError unless there is a folder of that name."""
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such folder; that of a run is needed")
 
 
 def check_whole(folder: Path, *, journal: bool = True) -> None:

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from tacit.parties.server import Loss
 from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
+from tacit.scenarios.running.whole import check_folder
 from tacit.scenarios.seeing.absences import Absence
 from tacit.scenarios.seeing.critical_path import Segment, seconds_by
-from tacit.scenarios.seeing.reading import opened
+from tacit.scenarios.seeing.reading import losses_in, opened
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.story import absences
 
@@ -168,11 +169,10 @@ def compare(first: Path, second: Path) -> Comparison:
 
 def read_side(folder: Path) -> Side:
     """Read the facts to compare of the run in `folder`. Raises FolderError."""
-    if not folder.is_dir():
-        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    check_folder(folder)
     rows, seen = byte_rows(folder), Seen(folder)
     with opened(folder) as connection:
-        losses = [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
+        losses = losses_in(connection)
     return Side(folder, _outcome(folder), keys_of(folder), rows, seen.path(), losses, absences(folder, losses, seen))
 
 

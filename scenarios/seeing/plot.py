@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.whole import check_folder
 from tacit.scenarios.seeing.compare import keys_of
 from tacit.scenarios.seeing.reading import opened
 
@@ -54,8 +55,7 @@ def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
 
 def _measured(folder: Path, x: str, y: str) -> list[tuple[float, float]]:
     """The values of `y` in rounds, each with its place on the axis `x`. Raises FolderError if there are none."""
-    if not folder.is_dir():
-        raise FolderError(f"{folder}: no such folder; that of a run is needed")
+    check_folder(folder)
     columns = ("round", "ended", *_COLUMNS)
     with opened(folder) as connection:
         found = connection.execute(

@@ -14,21 +14,9 @@ from tacit.parties.server import Loss
 from tacit.scenarios.running.whole import FolderError, check_whole, is_under_way, opened_record
 
 __all__ = [
-    "AnyRow",
-    "Delivery",
-    "EndedRound",
-    "News",
-    "Record",
-    "Row",
-    "Sending",
-    "Transfers",
-    "WaitBegun",
-    "WaitEnded",
-    "is_under_way",
-    "opened",
-    "reader_of",
-    "without_collecting",
-]
+    "AnyRow", "Delivery", "EndedRound", "News", "Record", "Row", "Sending", "Transfers", "WaitBegun", "WaitEnded",
+    "is_under_way", "losses_in", "opened", "reader_of", "without_collecting",
+]  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -188,6 +176,11 @@ def opened(folder: Path) -> Iterator[sqlite3.Connection]:
         raise FolderError(
             f"{path}: the record cannot be read: {error}; is the file whole? A run again makes a new one"
         ) from None
+
+
+def losses_in(connection: sqlite3.Connection) -> list[Loss]:
+    """The losses of the run, in order."""
+    return [Loss(*row) for row in connection.execute("SELECT party, step, action, round, time FROM losses")]
 
 
 @contextmanager

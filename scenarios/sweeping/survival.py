@@ -241,10 +241,8 @@ class _Range(NamedTuple):
         low, high = format(self.low, spec), format(self.high, spec)
         return low if low == high else f"{low} to {high}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:  # also of `str`, for `!s` and `!r` in a plugin's sentence
         return format(self)
-
-    __repr__ = __str__  # `!s` and `!r` in a plugin's sentence
 
 
 def _number(party: str) -> int:

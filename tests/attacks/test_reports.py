@@ -43,7 +43,7 @@ def verdict(sent: Report, batch: Batch = INTEGERS, opened: Batch | None = None) 
     return not refused[0], not problems[0]
 
 
-def two_faced(
+def report_with_two_helper_shares(
     batch: Batch, measurement: Any, nonce: bytes, rand: bytes, added: Any, pair: KeyPair, key: bytes, bound: bytes
 ) -> tuple[bytes, ...]:
     """A report that the helper accepts and the leader refuses: the leader is shown a false part of the helper's share.
@@ -101,7 +101,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def ran(file: Path, *changes: str, fault: str = "") -> Result:
+def run_small(file: Path, *changes: str, fault: str = "") -> Result:
     file.write_text(TINY + fault)
     return run(load(file, list(changes)), out=file.parent / "run")
 
@@ -151,20 +151,20 @@ def test_a_report_that_one_aggregator_accepts_does_not_end_the_batch(
 ) -> None:
     entropy = Entropy.seeded(3, "client")
     nonce, rand, pair = entropy.bytes(16), entropy.bytes(128), KeyPair.generate(entropy)
-    sent = Report(*two_faced(INTEGERS, LARGEST, nonce, rand, None, pair, HELPER.public, BOUND))
+    sent = Report(*report_with_two_helper_shares(INTEGERS, LARGEST, nonce, rand, None, pair, HELPER.public, BOUND))
     assert verdict(sent) == (True, False)
 
     def shard(batch: Batch, *arguments: Any) -> tuple[bytes, ...]:
         false = arguments[-1] == reports._bound(batch, "client/1")
-        return (two_faced if false else honest)(batch, *arguments)
+        return (report_with_two_helper_shares if false else honest)(batch, *arguments)
 
     monkeypatch.setattr(reports, "_shard", shard)
-    result = ran(file, *AVERAGES)
+    result = run_small(file, *AVERAGES)
     assert {one.averaged for one in result.round_records} == {("client/0", "client/2", "client/3")}
     assert (result.outcome, result.equals_plaintext) == ("completed", True)
 
 
-def lying(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any], Any]) -> None:
+def replace_messages(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any, Any], Any]) -> None:
     """Replace every message of a type by `change` of the message and its sender."""
     send = reports.Party.send
 
@@ -188,12 +188,12 @@ def test_a_leader_gets_one_sum_of_enough_reports(file: Path, monkeypatch: pytest
         (lambda me, one: [reports.AggregateShareWanted(one.count, bytes(32), [])], "did not answer"),
     ):
         with monkeypatch.context() as patch:
-            lying(patch, "AggregateShareWanted", change)
+            replace_messages(patch, "AggregateShareWanted", change)
             result = run(load(file, []), out=file.parent / f"run{id(change)}")
             assert result.outcome == "aborted" and reason in result.reason
             assert "sent invalid values" in result.endings["helper"]
-    lying(monkeypatch, "AggregateShareWanted", lambda me, one: [one, one])
-    result = ran(file)
+    replace_messages(monkeypatch, "AggregateShareWanted", lambda me, one: [one, one])
+    result = run_small(file)
     sent = result.frame("messages")
     assert (sent.type == "HelperAggregate").sum() == len(result.round_records) == 3
 
@@ -225,7 +225,7 @@ def test_a_signed_report_counts_once_and_only_under_its_signers_name(
         (changed(1, helper_share=lambda parts: b""), "the signature of client/1"),
     )):  # fmt: skip
         with monkeypatch.context() as patch:
-            lying(patch, "AggregationJob", change)
+            replace_messages(patch, "AggregationJob", change)
             result = run(load(file, [signed]), out=file.parent / f"run{number}")
         assert {loss.party for loss in result.lost} == {"client/1"}, number
         assert all(reason in loss.action for loss in result.lost), (number, result.lost)
@@ -238,17 +238,17 @@ def test_a_helper_that_answers_twice_or_short_does_not_confuse_the_leader(
     plain = run(load(file, []), out=file.parent / "plain")
     for name in ("AggregationJobAnswer", "HelperAggregate", "HelperKey"):
         with monkeypatch.context() as patch:
-            lying(patch, name, lambda me, one: [one, one])
+            replace_messages(patch, name, lambda me, one: [one, one])
             result = run(load(file, []), out=file.parent / name)
             assert (result.outcome, result.labels_digest) == ("completed", plain.labels_digest), name
     with monkeypatch.context() as patch:
-        lying(patch, "AggregationJobAnswer", lambda me, one: [type(one)(one.messages[1:], one.refused[1:])])
+        replace_messages(patch, "AggregationJobAnswer", lambda me, one: [type(one)(one.messages[1:], one.refused[1:])])
         result = run(load(file, []), out=file.parent / "short")
         assert "the helper answered for other reports" in result.reason
-    lying(
+    replace_messages(
         monkeypatch, "HelperAggregate", lambda me, one: [type(one)(FIELD64.encode(FIELD64.decode(one.share) * 0 + 9))]
     )
-    assert "malformed" in ran(file).reason
+    assert "malformed" in run_small(file).reason
 
 
 def test_a_nonce_is_accepted_once_even_across_a_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,5 +258,5 @@ def test_a_nonce_is_accepted_once_even_across_a_crash(file: Path, monkeypatch: p
         return honest(batch, measurement, bytes(16) if rest[-1] != reports._bound(batch, "client/0") else nonce, *rest)
 
     monkeypatch.setattr(reports, "_shard", shard)
-    result = ran(file, fault=FAULT.format(party="helper", trigger='after = "report.prepare"\nback_after = "1s"'))
+    result = run_small(file, fault=FAULT.format(party="helper", trigger='after = "report.prepare"\nback_after = "1s"'))
     assert "its report is refused: its nonce was used before" in {loss.action for loss in result.lost}

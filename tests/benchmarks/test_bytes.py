@@ -46,7 +46,7 @@ def test_measured_payloads_equal_the_formulas(case: Case) -> None:
         assert not measured or (row.sealing > 0) == (row.variant != "direct")  # the direct variant has no pairs
 
 
-def test_the_files_are_readable(tmp_path: Path) -> None:
+def test_the_json_file_has_rows_points_and_crossings(tmp_path: Path) -> None:
     path = tmp_path / "bytes.json"
     assert benchmark.main(json_file=path, cases=[SMALL], grid=TINY, most=0) == 0
     content = json.loads(path.read_text())

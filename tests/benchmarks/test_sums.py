@@ -1,7 +1,7 @@
 """The table of secure sums: real and hollow cells agree, and results are those of the oracle under all losses."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +15,13 @@ from tacit.benchmarks.sums import peers, published, run, table
 from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
 
 
-def agreed(row: Row) -> Row:
+def without_fidelity(row: Row) -> Row:
     return replace(row, fidelity="", equals_plaintext=None, trace="")
+
+
+def one_by_one(jobs: int, function: Callable[..., Row], calls: Sequence[Any]) -> Iterator[tuple[int, Row]]:
+    """Make the calls in this process: the long tests import torch in others."""
+    yield from ((place, function(*call)) for place, call in enumerate(calls))
 
 
 @pytest.mark.parametrize("way", SUMS)
@@ -24,7 +29,7 @@ def test_hollow_cells_have_the_figures_of_real_cells(way: str) -> None:
     for cell in (Cell(way, 4, 16, "lan"), Cell(way, 10, 16, "lan", 0.3, steps_of(way)[-1])):
         real, hollow = measured(cell, hollow=False), measured(cell, hollow=True)
         assert real.equals_plaintext and real.outcome == "completed"
-        assert agreed(real) == agreed(hollow)
+        assert without_fidelity(real) == without_fidelity(hollow)
         assert real == measured(cell)
         assert real.critical
 
@@ -62,6 +67,7 @@ def test_the_command_writes_a_row_for_each_cell(
         *(Cell("lightsecagg", 10, 500, "home", lost, "sum.mask") for lost in (0.1, 0.3)),
     ]
     monkeypatch.setattr(run, "cells", lambda quick: few)
+    monkeypatch.setattr(run, "in_workers", one_by_one)
     monkeypatch.setattr(peers, "calls", lambda quick: [])
     assert run.main(True, None, tmp_path / "sums.csv", tmp_path / "sums.svg", jobs=1) == 0
     with (tmp_path / "sums.csv").open(newline="") as file:
@@ -94,7 +100,7 @@ def test_a_library_that_is_not_installed_has_a_row_that_says_not_installed(monke
     assert len(peers.missing()) == 2
 
 
-def test_an_omitted_cell_is_listed() -> None:
+def test_an_omitted_cell_has_a_row_that_says_not_run() -> None:
     """Two cells of Flower among 100 clients are measured; rows say that the others were not run."""
     whole = [(function, cell) for function, cell in peers.calls(False) if cell.clients == 100]
     flower = [cell for _, cell in whole if cell.sum == peers.FLOWER]
@@ -115,11 +121,11 @@ def test_the_largest_cells_run_first_and_only_as_many_at_a_time_as_fit(
 ) -> None:
     asked: list[tuple[int, list[int]]] = []
 
-    def one_by_one(jobs: int, function: Any, calls: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def noted(jobs: int, function: Any, calls: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         asked.append((jobs, [cell.clients * cell.numbers for _, cell in calls]))
-        yield from ((place, function(*call)) for place, call in enumerate(calls))
+        yield from one_by_one(jobs, function, calls)
 
-    monkeypatch.setattr(run, "in_workers", one_by_one)
+    monkeypatch.setattr(run, "in_workers", noted)
     monkeypatch.setattr(run.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
     made = [Cell("secure", n, d, "home") for n, d in ((10, 100), (1_000, 100), (10, 10_000), (1_000, 10_000))]
     assert run._performed([(lambda cell: cell, cell) for cell in made], 2) == made

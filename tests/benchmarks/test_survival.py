@@ -52,7 +52,7 @@ def test_ranges_of_seeds_are_consecutive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("completed", [(30, 41, 29, 35), (10, 90), (0, 0), (100, 100, 100)])
-def test_the_statistic_is_pearsons(completed: tuple[int, ...]) -> None:
+def test_the_spread_is_tested_by_pearsons_chi_square(completed: tuple[int, ...]) -> None:
     found = Spread("", 100, completed)
     if len(set(completed)) == 1:
         assert (found.square, found.probability) == (0, 1)
@@ -62,17 +62,17 @@ def test_the_statistic_is_pearsons(completed: tuple[int, ...]) -> None:
         assert (found.square, found.probability) == pytest.approx((known.statistic, known.pvalue))
 
 
-def by_fault(seed: int) -> int:
+def crashes_by_fault(seed: int) -> int:
     faults = Faults([Crash("client/*", at="lsh.hash", probability=0.25)], seed)
     return sum(bool(faults.at_step(f"client/{number}", "lsh.hash", "before", 1)) for number in range(3))
 
 
-def by_dropout(seed: int) -> int:
+def crashes_by_dropout(seed: int) -> int:
     own = structs.replace(SCENARIO, seed=seed)
     return len(drawn([Dropout("25%", 0.25, step="lsh.hash")], own, {1: ("lsh.hash",)}))
 
 
-@pytest.mark.parametrize("lost", [by_fault, by_dropout])
+@pytest.mark.parametrize("lost", [crashes_by_fault, crashes_by_dropout])
 def test_neighbouring_seeds_give_independent_losses(lost: Callable[[int], int]) -> None:
     """The numbers of seeds without a loss, in 60 ranges of 100, and of consecutive such seeds are as expected."""
     whole = [lost(seed) == 0 for seed in range(6000)]
@@ -93,7 +93,7 @@ def survivals(seed: int, fault: int, chance: float, times: int) -> list[list[boo
     return [(stream.random(times) >= chance).tolist() for stream in streams]
 
 
-def restarted(seed: int) -> bool:
+def restarted_run_completes(seed: int) -> bool:
     """The end of fedavg+xclp: at most one client is lost in the first Hamming step, and not all others in the
     second."""
     every = survivals(seed, 0, 0.15, 2)
@@ -101,14 +101,14 @@ def restarted(seed: int) -> bool:
     return len(left) >= 3 and any(left)
 
 
-def opened(seed: int) -> bool:
+def shares_are_revealed(seed: int) -> bool:
     """The end of xclp with shares: three clients deal, and a majority of the dealing clients reveal shares."""
     dealt = [number for number, (first,) in enumerate(survivals(seed, 0, 0.12, 1)) if first]
     revealed = survivals(seed, 1, 0.12, 1)
     return len(dealt) >= 3 and sum(revealed[number][0] for number in dealt) > len(dealt) // 2
 
 
-def buffered(seed: int) -> bool:
+def buffered_run_completes(seed: int) -> bool:
     """The end of fedbuff: two clients send an update, and one of them another one."""
     every = [first + (first and second) for first, second in survivals(seed, 0, 0.45, 2)]
     return sum(count > 0 for count in every) >= 2 and max(every) == 2
@@ -119,12 +119,14 @@ def at_least(least: int, clients: int, chance: float) -> float:
 
 
 ENDS = {
-    "fedavg+xclp": (restarted, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
+    "fedavg+xclp": (restarted_run_completes, sum(float(stats.binom.pmf(n, 4, 0.85)) * (1 - 0.15**n) for n in (3, 4))),
     # two or more send an update, minus the cases in which none sends another one
-    "fedbuff": (buffered, at_least(2, 4, 0.55) - sum(
+    "fedbuff": (buffered_run_completes, at_least(2, 4, 0.55) - sum(
         float(stats.multinomial.pmf([4 - n, n, 0], 4, [0.45, 0.55 * 0.45, 0.55**2])) for n in (2, 3, 4)
     )),
-    "xclp, shamir": (opened, sum(float(stats.binom.pmf(n, 4, 0.88)) * at_least(n // 2 + 1, n, 0.88) for n in (3, 4))),
+    "xclp, shamir": (shares_are_revealed, sum(
+        float(stats.binom.pmf(n, 4, 0.88)) * at_least(n // 2 + 1, n, 0.88) for n in (3, 4)
+    )),
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def test_the_plain_loop_and_tacit_end_with_the_same_model(tmp_path, monkeypatch)
     assert store.root() == tmp_path / "own"  # the random images replaced the data only during the run
 
 
-def looped(federation):
+def plain_loop_result(federation):
     """The plain loop as a contender."""
     loop = speed._Loop(federation)
     while loop.end is None:
@@ -39,14 +39,14 @@ def looped(federation):
 
 def test_a_contender_with_other_steps_or_another_model_is_refused():
     def lazy(federation, after_round):
-        vector, steps = looped(federation)
+        vector, steps = plain_loop_result(federation)
         return vector, steps - 1
 
     with pytest.raises(RuntimeError, match="lazy has taken 11 steps and a model of 434472 bytes, not 12"):
         speed.measure(TINY, [Contender("lazy", lazy, here=False, once=True)])
 
     def other(federation, after_round):
-        return looped(replace(federation, labels=9 - federation.labels))
+        return plain_loop_result(replace(federation, labels=9 - federation.labels))
 
     with pytest.raises(RuntimeError, match="other and the plain loop have ended with different models"):
         speed.measure(TINY, [Contender("other", other, same=True)])

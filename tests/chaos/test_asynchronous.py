@@ -23,7 +23,7 @@ def buffered(tmp_path: Path) -> Scenario:
     return load(path)
 
 
-def broken(scenario: Scenario, *faults: Fault) -> set[str]:
+def broken_promises(scenario: Scenario, *faults: Fault) -> set[str]:
     return {one.promise for one in verdict(structs.replace(scenario, fault=faults)).broken}
 
 
@@ -52,7 +52,7 @@ def test_a_model_counted_twice_breaks_a_promise(buffered: Scenario, monkeypatch:
             self.buffer.append(self.buffer[0])
 
     monkeypatch.setattr(FedBuffServer, "take_in", twice)
-    assert "no model counts twice" in broken(buffered)
+    assert "no model counts twice" in broken_promises(buffered)
 
 
 @pytest.mark.parametrize("planted", ["without staleness", "one too few"])
@@ -67,7 +67,7 @@ def test_a_wrong_move_of_the_model_breaks_the_promise_of_the_oracle(
         return moved(model, [(trained, began, 1.0) for trained, began, _ in changes], total, rate)
 
     monkeypatch.setattr(fedbuff, "moved", other)
-    assert broken(buffered) == {"the model is the oracle's"}
+    assert broken_promises(buffered) == {"the model is the oracle's"}
 
 
 def test_a_lost_client_that_keeps_its_place_breaks_a_promise(
@@ -75,9 +75,9 @@ def test_a_lost_client_that_keeps_its_place_breaks_a_promise(
 ) -> None:
     soon = structs.replace(buffered.protocol, deadline="0.1s")
     scenario = structs.replace(buffered, protocol=soon, training=structs.replace(buffered.training, rounds=25))
-    assert not broken(scenario, AT)
+    assert not broken_promises(scenario, AT)
     monkeypatch.setattr(FedBuffServer, "dismiss", lambda self, parties, reason, aborted=False: None)
-    assert "nobody holds a place" in broken(scenario, AT)
+    assert "nobody holds a place" in broken_promises(scenario, AT)
 
 
 def test_places_that_stay_empty_break_a_promise(buffered: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,4 +88,4 @@ def test_places_that_stay_empty_break_a_promise(buffered: Scenario, monkeypatch:
         return call(self, number)
 
     monkeypatch.setattr(FedBuffServer, "call", fewer)
-    assert "places are filled" in broken(buffered)
+    assert "places are filled" in broken_promises(buffered)

@@ -102,7 +102,7 @@ def second_survivors(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(Dealt, "accepts", forgetful)
 
 
-def second_sum(plant: pytest.MonkeyPatch) -> None:
+def masks_in_every_attempt(plant: pytest.MonkeyPatch) -> None:
     """A client masks its vector in every attempt."""
     plant.setattr(secure_sum, "_may_begin", lambda me, number: me.round == number)
 
@@ -117,7 +117,7 @@ def same_model(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(refusal, "may_answer", lambda me, basis, **_: True)
 
 
-def the_last_model_alone(plant: pytest.MonkeyPatch) -> None:
+def only_the_last_model_is_remembered(plant: pytest.MonkeyPatch) -> None:
     """A client remembers only the last of the models for which it has masked."""
     plant.setattr(
         refusal, "sum_masked", lambda me: me.disk.update({"summed over": {me.disk["called over"]: (me.round, False)}})
@@ -178,10 +178,10 @@ PLANTED: dict[Plant, Miniature] = {
     guessable_keys: sum_of("secagg+", 9),
     guessable_set_up_keys: sum_of("restart", 5),
     second_survivors: sum_of("secure_sum", 4),
-    second_sum: sum_of("secagg+", 9),
+    masks_in_every_attempt: sum_of("secagg+", 9),
     later_round: sum_of("secure_sum", 4),
     same_model: sum_of("secagg+", 9),
-    the_last_model_alone: sum_of("secure_sum", 4),
+    only_the_last_model_is_remembered: sum_of("secure_sum", 4),
     forgotten_in_a_crash: sum_of("secagg+", 9),
     no_personal_mask: sum_of("secure_sum", 9),
     no_mask_of_the_owner: sum_of("shamir", 4),

@@ -66,11 +66,11 @@ Patch = pytest.MonkeyPatch
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def struck(party: Any) -> bool:
+def a_fault_was_applied(party: Any) -> bool:
     return bool(party.world.faults.fired)
 
 
-def in_what_came_out(change: Callable[[Simulation, Simulated], None]) -> Callable[[Patch], None]:
+def in_the_result(change: Callable[[Simulation, Simulated], None]) -> Callable[[Patch], None]:
     """A bug of the runner, which misreports a run."""
 
     def plant(patch: Patch) -> None:
@@ -78,7 +78,7 @@ def in_what_came_out(change: Callable[[Simulation, Simulated], None]) -> Callabl
 
         def planted(self: Simulation) -> Simulated:
             result = run(self)
-            if struck(self.server):
+            if a_fault_was_applied(self.server):
                 change(self, result)
             return result
 
@@ -95,7 +95,7 @@ def in_a_broadcast(kind: type[Message], change: Callable[[Server, list[str], Any
 
         def planted(self: Server, parties: Sequence[str], message: Message) -> None:
             both = [(parties, message)]
-            if isinstance(message, kind) and struck(self):
+            if isinstance(message, kind) and a_fault_was_applied(self):
                 both = list(change(self, list(parties), message))
             for some, what in both:
                 broadcast(self, some, what)
@@ -113,14 +113,14 @@ def in_a_record(server: type, change: Callable[[Any, Any], dict[str, Any]]) -> C
 
         async def planted(self: Any, *arguments: Any) -> Any:
             record = await hold(self, *arguments)
-            return dataclasses.replace(record, **change(self, record)) if struck(self) else record
+            return dataclasses.replace(record, **change(self, record)) if a_fault_was_applied(self) else record
 
         patch.setattr(server, "run_round", planted)
 
     return plant
 
 
-def for_ever(patch: Patch) -> None:
+def server_waits_for_ever(patch: Patch) -> None:
     collect = Party.collect
 
     async def planted(self: Party, kind: type[Message], sources: Sequence[str], **how: Any) -> Collected[Any]:
@@ -130,12 +130,12 @@ def for_ever(patch: Patch) -> None:
     patch.setattr(Party, "collect", planted)
 
 
-def old_masks(patch: Patch) -> None:
+def masks_are_reused(patch: Patch) -> None:
     key = SharedSecret.key  # the names of members follow in a sum's purpose
     patch.setattr(SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1)))
 
 
-def nobody_again(patch: Patch) -> None:
+def lost_clients_are_never_called(patch: Patch) -> None:
     """A server that never calls a lost client again."""
 
     def planted(self: CotrainingServer, number: int) -> Sequence[str]:
@@ -147,29 +147,29 @@ def nobody_again(patch: Patch) -> None:
     patch.setattr(CotrainingServer, "select_clients", planted)
 
 
-def two_answers(patch: Patch) -> None:
+def client_answers_twice(patch: Patch) -> None:
     send = Party.send
 
     def planted(self: Party, receiver: str, message: Message) -> None:
         send(self, receiver, message)
-        if isinstance(message, rowsums.MaskedRows) and struck(self):
+        if isinstance(message, rowsums.MaskedRows) and a_fault_was_applied(self):
             send(self, receiver, rowsums.MaskedRows(bytes(len(message.values))))
 
     patch.setattr(Party, "send", planted)
 
 
-def a_round_too_many(patch: Patch) -> None:
+def record_counts_an_extra_round(patch: Patch) -> None:
     hold = Recording.hold_xclp
 
     async def planted(self: Recording, *arguments: Any) -> None:
         await hold(self, *arguments)
-        if struck(self):
+        if a_fault_was_applied(self):
             self.record = dataclasses.replace(self.record, number=self.record.number + 1)
 
     patch.setattr(Recording, "hold_xclp", planted)
 
 
-def a_copy_that_nobody_has(patch: Patch) -> None:
+def dropped_copies_stay_in_flight(patch: Patch) -> None:
     end = LinkNetwork.end
 
     def planted(self: LinkNetwork, kind: str, *arguments: Any) -> None:
@@ -179,7 +179,7 @@ def a_copy_that_nobody_has(patch: Patch) -> None:
     patch.setattr(LinkNetwork, "end", planted)
 
 
-def a_byte_too_many(patch: Patch) -> None:
+def ledger_counts_an_extra_byte(patch: Patch) -> None:
     count = Ledger.count
 
     def planted(self: Ledger, packet: Any, *arguments: Any) -> None:
@@ -190,7 +190,7 @@ def a_byte_too_many(patch: Patch) -> None:
     patch.setattr(Ledger, "count", planted)
 
 
-def the_earlier_last(patch: Patch) -> None:
+def first_two_messages_are_swapped(patch: Patch) -> None:
     """A network that, after a fault, swaps the first two messages between two parties."""
     deliver, kept = LinkNetwork._deliver, dict[Any, Any]()
 
@@ -207,7 +207,7 @@ def the_earlier_last(patch: Patch) -> None:
     patch.setattr(LinkNetwork, "_deliver", planted)
 
 
-def strike_again(patch: Patch) -> None:
+def fault_applies_twice(patch: Patch) -> None:
     due = Faults._due
 
     def planted(self: Faults, faults: Any, party: str, count: int) -> Any:
@@ -216,86 +216,86 @@ def strike_again(patch: Patch) -> None:
     patch.setattr(Faults, "_due", planted)
 
 
-def another_model(patch: Patch) -> None:
+def server_replaces_the_model(patch: Patch) -> None:
     hold = FedAvgServer.run_round
 
     async def planted(self: FedAvgServer, *arguments: Any) -> Any:
         record = await hold(self, *arguments)
-        if struck(self):
+        if a_fault_was_applied(self):
             self.model = bytes(len(self.model))
         return record
 
     patch.setattr(FedAvgServer, "run_round", planted)
 
 
-def forget_labels(simulation: Simulation, result: Simulated) -> None:
+def clients_have_no_labels(simulation: Simulation, result: Simulated) -> None:
     for client in simulation.clients:
         client.labels = None
 
 
-def end_otherwise(simulation: Simulation, result: Simulated) -> None:
+def clients_end_for_no_reason(simulation: Simulation, result: Simulated) -> None:
     for client in simulation.clients:
         client.ending = "lost its way"
 
 
-def go_on(simulation: Simulation, result: Simulated) -> None:
+def clients_never_end(simulation: Simulation, result: Simulated) -> None:
     for client in simulation.clients:
         client.finished = client.idle = False
 
 
-def blame_all(simulation: Simulation, result: Simulated) -> None:
+def all_clients_are_lost(simulation: Simulation, result: Simulated) -> None:
     result.lost = [Loss(client.name, "", "given up") for client in simulation.clients]
 
 
-def fails(simulation: Simulation, result: Simulated) -> None:
+def run_fails(simulation: Simulation, result: Simulated) -> None:
     result.outcome, result.reason = "failed", "of itself"
 
 
-def unlike(simulation: Simulation, result: Simulated) -> None:
+def result_differs_from_plaintext(simulation: Simulation, result: Simulated) -> None:
     result.equals_plaintext = False
 
 
-def to_everybody(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+def all_clients_are_members(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
     everybody = list(self.clients)
     return [(everybody, type(message)(everybody))]
 
 
-def to_one_less(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+def first_receiver_gets_fewer_members(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
     return [(parties[:1], type(message)(list(message.names)[:-1])), (parties[1:], message)]
 
 
-def breaks_down(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
+def server_raises(self: Server, parties: list[str], message: Any) -> list[tuple[Any, Any]]:
     raise LookupError("a bug")
 
 
-def all_averaged(server: Any, record: Any) -> dict[str, Any]:
+def all_clients_are_averaged(server: Any, record: Any) -> dict[str, Any]:
     return {"averaged": server.clients}
 
 
-def none_counted(server: Any, record: Any) -> dict[str, Any]:
+def no_client_has_answered(server: Any, record: Any) -> dict[str, Any]:
     return {"answered": ()}
 
 
-def turned_round(server: Any, record: Any) -> dict[str, Any]:
+def consensus_is_reversed_in_a_lost_round(server: Any, record: Any) -> dict[str, Any]:
     server.agreed = server.agreed[::-1]
     return {"lost": "of itself"}
 
 
-def lost_all_the_same(server: Any, record: Any) -> dict[str, Any]:
+def round_is_lost(server: Any, record: Any) -> dict[str, Any]:
     return {"lost": "of itself"}
 
 
-def misnumbered(server: Any, record: Any) -> dict[str, Any]:
+def round_has_another_number(server: Any, record: Any) -> dict[str, Any]:
     return {"number": 7}
 
 
-def without_the_last(patch: Patch) -> None:
+def result_leaves_out_a_client(patch: Patch) -> None:
     """A server whose result leaves out a client."""
     understood = OneShotServer._understood
 
     def planted(self: OneShotServer, part: Any, found: Any, group: Any) -> Found:
         whole = understood(self, part, found, group)
-        return Found(whole.over[:-1], whole.value) if struck(self) else whole
+        return Found(whole.over[:-1], whole.value) if a_fault_was_applied(self) else whole
 
     patch.setattr(OneShotServer, "_understood", planted)
 
@@ -308,35 +308,35 @@ class Bug(NamedTuple):
 
 
 BUGS = {
-    "it ends": Bug(for_ever),
-    "no exception": Bug(in_a_broadcast(hamming.Members, breaks_down)),
-    "the same set for all": Bug(in_a_broadcast(hamming.Members, to_one_less)),
-    "only who answered is in": Bug(in_a_broadcast(hamming.Members, to_everybody)),
-    "complete blocks": Bug(in_a_broadcast(hamming.Members, to_everybody)),
-    "fresh masks": Bug(old_masks),
-    "one answer an attempt": Bug(two_answers),
-    "messages keep their order": Bug(the_earlier_last),
-    "a fault strikes once": Bug(strike_again, "fedavg"),
-    "messages are conserved": Bug(a_copy_that_nobody_has),
-    "the ledger is the trace": Bug(a_byte_too_many),
-    "equal to the oracle": Bug(in_what_came_out(unlike)),
-    "the model is the oracle's": Bug(another_model, "fedavg"),
-    "aborts only for a loss": Bug(in_what_came_out(fails)),
-    "training ends for a loss": Bug(in_what_came_out(fails), "fedavg"),
-    "only who is struck is lost": Bug(in_what_came_out(blame_all)),
-    "who is well is in": Bug(in_what_came_out(forget_labels)),
-    "all rounds": Bug(a_round_too_many),
-    "all rounds of learning": Bug(in_a_record(FedAvgServer, misnumbered), "fedavg"),
-    "nothing is summed again": Bug(in_a_record(FedAvgServer, lost_all_the_same), "summed"),
-    "only who answered counts": Bug(in_a_record(FedAvgServer, all_averaged), "fedavg"),
-    "enough count": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
-    "who is well is counted": Bug(in_a_record(CotrainingServer, none_counted), "fedct"),
-    "a lost round changes nothing": Bug(in_a_record(CotrainingServer, turned_round), "fedct"),
-    "who is heard is called": Bug(nobody_again, "fedct"),
-    "no undue labels": Bug(in_what_came_out(end_otherwise)),
-    "ends early for a loss": Bug(in_what_came_out(fails), "secure-mean"),
-    "who is well counts": Bug(without_the_last, "secure-mean"),
-    "every client ends": Bug(in_what_came_out(go_on)),
+    "it ends": Bug(server_waits_for_ever),
+    "no exception": Bug(in_a_broadcast(hamming.Members, server_raises)),
+    "the same set for all": Bug(in_a_broadcast(hamming.Members, first_receiver_gets_fewer_members)),
+    "only who answered is in": Bug(in_a_broadcast(hamming.Members, all_clients_are_members)),
+    "complete blocks": Bug(in_a_broadcast(hamming.Members, all_clients_are_members)),
+    "fresh masks": Bug(masks_are_reused),
+    "one answer an attempt": Bug(client_answers_twice),
+    "messages keep their order": Bug(first_two_messages_are_swapped),
+    "a fault strikes once": Bug(fault_applies_twice, "fedavg"),
+    "messages are conserved": Bug(dropped_copies_stay_in_flight),
+    "the ledger is the trace": Bug(ledger_counts_an_extra_byte),
+    "equal to the oracle": Bug(in_the_result(result_differs_from_plaintext)),
+    "the model is the oracle's": Bug(server_replaces_the_model, "fedavg"),
+    "aborts only for a loss": Bug(in_the_result(run_fails)),
+    "training ends for a loss": Bug(in_the_result(run_fails), "fedavg"),
+    "only who is struck is lost": Bug(in_the_result(all_clients_are_lost)),
+    "who is well is in": Bug(in_the_result(clients_have_no_labels)),
+    "all rounds": Bug(record_counts_an_extra_round),
+    "all rounds of learning": Bug(in_a_record(FedAvgServer, round_has_another_number), "fedavg"),
+    "nothing is summed again": Bug(in_a_record(FedAvgServer, round_is_lost), "summed"),
+    "only who answered counts": Bug(in_a_record(FedAvgServer, all_clients_are_averaged), "fedavg"),
+    "enough count": Bug(in_a_record(CotrainingServer, no_client_has_answered), "fedct"),
+    "who is well is counted": Bug(in_a_record(CotrainingServer, no_client_has_answered), "fedct"),
+    "a lost round changes nothing": Bug(in_a_record(CotrainingServer, consensus_is_reversed_in_a_lost_round), "fedct"),
+    "who is heard is called": Bug(lost_clients_are_never_called, "fedct"),
+    "no undue labels": Bug(in_the_result(clients_end_for_no_reason)),
+    "ends early for a loss": Bug(in_the_result(run_fails), "secure-mean"),
+    "who is well counts": Bug(result_leaves_out_a_client, "secure-mean"),
+    "every client ends": Bug(in_the_result(clients_never_end)),
 }  # fmt: skip
 
 

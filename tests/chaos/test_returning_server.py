@@ -42,19 +42,19 @@ def scenario_of(name: str) -> Scenario:
     return calm_scenario(next(one for one in CONFIGURATIONS if one.name == name), 7101)
 
 
-def struck(name: str, *faults: Fault) -> Verdict:
+def verdict_under(name: str, *faults: Fault) -> Verdict:
     return verdict(structs.replace(scenario_of(name), fault=faults))
 
 
 @pytest.mark.parametrize("what", SCHEDULES)
 def test_a_server_that_returns_breaks_no_promise(what: str) -> None:
-    found = struck(*SCHEDULES[what])
+    found = verdict_under(*SCHEDULES[what])
     assert not found.broken and found.faults_fired == 1
 
 
 def test_a_client_crash_at_enrolment_and_a_returning_server_break_no_promise() -> None:
     gone = Fault(party="client/3", before="train.enroll")
-    found = struck("dp-pate", crash(message="CotrainingRound"), gone)
+    found = verdict_under("dp-pate", crash(message="CotrainingRound"), gone)
     assert not found.broken and found.faults_fired == 2
 
 
@@ -66,7 +66,7 @@ def test_a_set_that_the_next_incarnation_announces_to_some_alone_is_found(monkey
         broadcast(self, some, message)
 
     monkeypatch.setattr(Server, "broadcast", planted)
-    found = struck("fedavg, secure, star", crash(before="train.open"))
+    found = verdict_under("fedavg, secure, star", crash(before="train.open"))
     assert "the same set for all" in found.promises_broken
 
 

@@ -15,7 +15,7 @@ from tacit.scenarios.chaos.campaign import Verdict, verdict
 from tacit.scenarios.chaos.promises import check
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.schema.scenario import Fault
-from tests.chaos.test_replays import nobody_again
+from tests.chaos.test_replays import lost_clients_are_never_called
 
 ROUNDS = """
 title = "Five clients in rounds, to be struck"
@@ -67,12 +67,12 @@ def rounds(tmp_path: Path, request: pytest.FixtureRequest) -> Scenario:
     return load(path, CONFIGURATIONS[request.param])
 
 
-def struck(scenario: Scenario, *faults: Fault) -> Verdict:
+def verdict_under(scenario: Scenario, *faults: Fault) -> Verdict:
     return verdict(structs.replace(scenario, fault=faults))
 
 
-def broken(scenario: Scenario, *faults: Fault) -> set[str]:
-    return {one.promise for one in struck(scenario, *faults).broken}
+def broken_promises(scenario: Scenario, *faults: Fault) -> set[str]:
+    return {one.promise for one in verdict_under(scenario, *faults).broken}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_dropping_late_answers_to_the_enrolment_breaks_a_promise(
     rounds: Scenario, way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Enrolled, "lasting", False)
-    found = broken(rounds, WAYS_BACK[way])
+    found = broken_promises(rounds, WAYS_BACK[way])
     assert found == ({"who is heard is called"} if rounds.training.averaging == "secure" or way != "crash" else set())
 
 
@@ -111,8 +111,10 @@ def test_dropping_late_answers_to_the_enrolment_breaks_a_promise(
 def test_a_server_that_never_calls_lost_clients_again_breaks_a_promise(
     rounds: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody_again(monkeypatch)
-    assert broken(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {"who is heard is called"}
+    lost_clients_are_never_called(monkeypatch)
+    assert broken_promises(rounds, Fault(party="client/1", at="cotrain.predict", back_after="1s")) == {
+        "who is heard is called"
+    }
 
 
 @pytest.mark.parametrize("rounds", ["plain", "secure"], indirect=True)
@@ -135,9 +137,9 @@ def test_a_recovered_client_that_is_never_counted_breaks_a_promise(
         kept = tuple(name for name in record.averaged if name != "client/3" or number < 5)
         return dataclasses.replace(record, averaged=kept)
 
-    assert not broken(rounds, fault)
+    assert not broken_promises(rounds, fault)
     monkeypatch.setattr(FedAvgServer, "run_round", without_client_3)
-    assert "who is well is counted" in broken(rounds, fault)
+    assert "who is well is counted" in broken_promises(rounds, fault)
 
 
 @pytest.mark.parametrize("rounds", ["cotraining"], indirect=True)
@@ -150,9 +152,9 @@ def test_changing_the_agreed_labels_in_a_lost_round_breaks_a_promise(
 
     everybody = structs.replace(rounds, training=structs.replace(rounds.training, min_clients=5))
     fault = Fault(party="client/1", at="cotrain.predict", occurrence=2, back_after="1s")
-    assert not broken(everybody, fault)
+    assert not broken_promises(everybody, fault)
     monkeypatch.setattr(CotrainingServer, "record_type", planted)
-    assert broken(everybody, fault) == {"a lost round changes nothing"}
+    assert broken_promises(everybody, fault) == {"a lost round changes nothing"}
 
 
 @pytest.mark.parametrize("rounds", ["secure", "scaffold, secure"], indirect=True)
@@ -209,4 +211,4 @@ def test_faults_of_any_message_of_a_round_break_no_promise(
         pytest.skip("a plain average has no such message")
     by = {"by": "15s"} if kind == "delay" else {}
     fault = Fault(kind=kind, message=message, occurrence=occurrence, **by)
-    assert not struck(rounds, fault).broken
+    assert not verdict_under(rounds, fault).broken

@@ -46,7 +46,7 @@ def training(tmp_path: Path) -> Scenario:
     return load(path)
 
 
-def having(scenario: Scenario, name: str, **keys: object) -> Scenario:
+def with_protocol(scenario: Scenario, name: str, **keys: object) -> Scenario:
     return structs.replace(
         scenario,
         protocol=structs.replace(scenario.protocol, name=name),
@@ -73,13 +73,13 @@ def assert_held(findings: Findings) -> None:
 def test_random_mixtures_of_faults_break_no_promise_of_training(
     training: Scenario, name: str, averaged: str, seed: int, schedules: int
 ) -> None:
-    scenario = having(training, name, averaging=averaged)
+    scenario = with_protocol(training, name, averaging=averaged)
     assert_held(campaign(scenario, Plan(schedules=schedules, singles=False, seed=seed)))
 
 
 @pytest.mark.parametrize("averaged", ["plain", pytest.param("secure", marks=pytest.mark.long)])
 def test_a_crash_at_any_step_of_training_breaks_no_promise(training: Scenario, averaged: str) -> None:
-    scenario = having(training, "fedavg", averaging=averaged, rounds=1)
+    scenario = with_protocol(training, "fedavg", averaging=averaged, rounds=1)
     findings = campaign(scenario, Plan(schedules=0, quick=averaged == "plain"))
     assert_held(findings)
     assert len(findings.verdicts) > 8

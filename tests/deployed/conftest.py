@@ -11,9 +11,6 @@ import pytest
 from tacit.scenarios.deploying import local
 from tests import warm
 
-_LEARNING = ("sklearn.tree", "torch")
-"""Libraries that parties learn with, which take seconds to import."""
-
 
 class _Party:
     """A warm process, in the form in which asyncio gives processes: what `Local` uses of it."""
@@ -33,7 +30,7 @@ class _Party:
 async def _started(*command: str, stderr: int, env: Mapping[str, str]) -> _Party:
     assert stderr == asyncio.subprocess.PIPE
     read, written = os.pipe()
-    process = warm.Process(command, stderr=written, env=env, imported=_LEARNING)
+    process = warm.Process(command, stderr=written, env=env, imported=warm.LEARNING)
     os.close(written)
     reader, loop = asyncio.StreamReader(), asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read, "rb", buffering=0))

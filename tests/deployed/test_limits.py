@@ -42,7 +42,7 @@ async def connected(served: Served, folder: Path, name: str = "client/0") -> Spo
     return made
 
 
-async def serves(served: Served, folder: Path) -> None:
+async def assert_serves(served: Served, folder: Path) -> None:
     """Assert that the server accepts a client, and receives from it."""
     made = await connected(served, folder, "client/1")
     served.hub.changed.clear()
@@ -52,7 +52,7 @@ async def serves(served: Served, folder: Path) -> None:
     made.connection.close()
 
 
-def noise(source: random.Random) -> bytes:
+def bytes_of_a_stranger(source: random.Random) -> bytes:
     """Bytes that strangers may send: random ones, a TLS record with random content, or another protocol's."""
     data = source.randbytes(source.randrange(200))
     begins = (b"", b"\x16\x03\x01" + len(data).to_bytes(2, "big"), b"\x16\x03\x03\xff\xff", b"GET / HTTP/1.1\r\n")
@@ -62,10 +62,10 @@ def noise(source: random.Random) -> bytes:
 async def flood(served: Served, count: int) -> None:
     source, at_once = random.Random(5), 20
     for _ in range(count // at_once):
-        await asyncio.gather(*(garbage(served.port, noise(source)) for _ in range(at_once)))
+        await asyncio.gather(*(garbage(served.port, bytes_of_a_stranger(source)) for _ in range(at_once)))
 
 
-def malformed(source: random.Random) -> bytes:
+def malformed_record(source: random.Random) -> bytes:
     """A malformed record that a client with a certificate may send."""
     whole = encode(Carry("a.step", 1, 0, 0, b"no frame"))[4:]
     place = source.randrange(len(whole))
@@ -74,13 +74,13 @@ def malformed(source: random.Random) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
-async def annoy(served: Served, folder: Path, count: int, each: int) -> None:
+async def send_malformed_records(served: Served, folder: Path, count: int, each: int) -> None:
     """Send `count` malformed records, `each` of them on one connection, and wait until the server closes it."""
     source = random.Random(6)
     for _ in range(count // each):
         made = await connected(served, folder)
         assert made.connection is not None
-        made.connection._writer.write(b"".join(malformed(source) for _ in range(each)) + encode(Ping(0.0)))
+        made.connection._writer.write(b"".join(malformed_record(source) for _ in range(each)) + encode(Ping(0.0)))
         try:
             while True:
                 await made.connection.next()
@@ -91,7 +91,7 @@ async def annoy(served: Served, folder: Path, count: int, each: int) -> None:
 def test_random_bytes_on_the_port_do_not_stop_the_server(folder: Path) -> None:
     async def main(served: Served) -> None:
         await flood(served, 200)
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     served = with_hub(folder, main, rate=1e6, burst=10**6)
     assert sum(served.hub.refused.values()) == 200
@@ -102,11 +102,11 @@ def test_random_bytes_on_the_port_do_not_stop_the_server(folder: Path) -> None:
 def test_the_server_survives_a_hundred_thousand_malformed_frames(folder: Path) -> None:
     async def main(served: Served) -> None:
         await flood(served, 200)
-        await annoy(served, folder, 9_800, 4_900)
+        await send_malformed_records(served, folder, 9_800, 4_900)
         before = _memory()
         await flood(served, 1_800)
-        await annoy(served, folder, 88_200, 4_900)
-        await serves(served, folder)
+        await send_malformed_records(served, folder, 88_200, 4_900)
+        await assert_serves(served, folder)
         assert _memory() - before < 100 << 20  # nine times as many did not take much more memory
 
     with_hub(folder, main, 500.0, rate=1e6, burst=10**6, malformed=4_899)
@@ -124,13 +124,13 @@ def test_malformed_records_are_dropped_and_too_many_lose_the_client(folder: Path
         assert made.connection is not None
         for _ in range(3):
             made.connection._writer.write(encode(Carry("", 1, 0, 0, b"no frame")))
-        await serves(served, folder)
+        await assert_serves(served, folder)
         assert "client/0" in served.hub.present
         made.connection._writer.write(encode(Carry("", 1, 0, 0, b"no frame")))
         with pytest.raises(BROKEN):
             while True:
                 await made.connection.next()
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     assert any("client/0 is lost: 4 malformed records" in line for line in with_hub(folder, main, malformed=3).said)
 
@@ -159,7 +159,7 @@ def test_a_record_is_short_until_the_party_is_accepted(folder: Path) -> None:
             while await reader.read(1000):  # the reason for the refusal
                 pass
         writer.close()
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     said = with_hub(folder, main).said
     assert f"refused a record of {len(encode(greeting)) - 4} bytes; allowed: at most 4096" in said
@@ -174,7 +174,7 @@ def test_unidentified_connections_are_limited_in_number(folder: Path, limit: str
         assert served.hub.refused == {"too many connections": 3}
         for _, writer in silent:
             writer.close()
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     with_hub(folder, main, **{limit: 5})
 
@@ -200,7 +200,7 @@ def test_a_connection_that_sends_byte_by_byte_is_closed_after_the_handshake_limi
             await asyncio.wait({closed}, timeout=0.01)
         assert 1 < sent < 1 << 14
         writer.close()
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     assert any("did not say who it is in time" in line for line in with_hub(folder, main, handshake=0.3).said)
 
@@ -260,7 +260,7 @@ def test_records_with_values_out_of_bounds_are_refused(content: list[object]) ->
         decode(msgspec.msgpack.encode(content))
 
 
-async def taking_turns(served: Served, folder: Path) -> None:
+async def reconnect_forever(served: Served, folder: Path) -> None:
     """Run as client/0, and reconnect whenever the connection ends."""
     made = spoke(served, Identity.in_folder(folder, "client/0"))
     while True:
@@ -273,7 +273,7 @@ async def taking_turns(served: Served, folder: Path) -> None:
 def test_two_processes_under_one_name_replace_each_other_only_a_few_times(folder: Path) -> None:
     async def main(served: Served) -> None:
         served.hub.begun = True
-        both = [asyncio.ensure_future(taking_turns(served, folder)) for _ in range(2)]
+        both = [asyncio.ensure_future(reconnect_forever(served, folder)) for _ in range(2)]
         while sum(line.startswith("refused") for line in served.said) < 3:
             await asyncio.sleep(0.01)
         for one in both:
@@ -329,15 +329,15 @@ def test_silent_connections_at_the_end_of_the_server_leave_no_traceback(
 
 
 def test_ended_connections_leave_no_garbage(folder: Path) -> None:
-    assert left_by(folder, 20) < 5
+    assert tls_objects_left_by(folder, 20) < 5
 
 
 @pytest.mark.long
 def test_two_thousand_malformed_connections_use_no_lasting_memory(folder: Path) -> None:
-    assert left_by(folder, 500) < 5
+    assert tls_objects_left_by(folder, 500) < 5
 
 
-def left_by(folder: Path, count: int) -> int:
+def tls_objects_left_by(folder: Path, count: int) -> int:
     """The number of TLS objects that remain after connections ended, without garbage collection.
 
     There are `count` connections of each kind: a client that sends a malformed record; one that closes; one that resets
@@ -383,7 +383,7 @@ def test_the_rate_of_connections_is_not_reset_by_the_begin_of_a_run(folder: Path
         loop.set_time(1000.0)  # the server has waited this long for clients
         await connected(served, folder)
         loop.set_time(0.0)
-        await serves(served, folder)
+        await assert_serves(served, folder)
 
     with_hub(folder, main)
 

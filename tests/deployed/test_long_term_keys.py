@@ -42,7 +42,7 @@ def test_clients_sign_with_the_keys_of_their_files(together: Together) -> None:
     assert all(key != seeded.public[name] for name, key in known.public.items())
 
 
-def again(together: Together, path: Path) -> Together:
+def second_run(together: Together, path: Path) -> Together:
     """Another run of the same scenario with the same keys."""
     made = Together(together.scenario, path, seeded=False)
     shutil.rmtree(made.certificates)
@@ -51,7 +51,7 @@ def again(together: Together, path: Path) -> Together:
 
 
 def test_a_run_with_a_repeated_id_is_refused(together: Together, tmp_path: Path) -> None:
-    repeated = again(together, tmp_path)
+    repeated = second_run(together, tmp_path)
     (tmp_path / "server").mkdir()
     run_id = base64.b64encode(together.runs["server"].world.run_id).decode()
     state = {"run_id": run_id, "incarnation": 1, "incarnations": {}}
@@ -62,7 +62,7 @@ def test_a_run_with_a_repeated_id_is_refused(together: Together, tmp_path: Path)
 
 def test_a_client_with_another_key_is_left_out_and_named(together: Together, tmp_path: Path) -> None:
     """client/1 has replaced its key by one that other parties do not know."""
-    other = again(together, tmp_path)
+    other = second_run(together, tmp_path)
     stranger = Together(together.scenario, tmp_path / "stranger", seeded=False).certificates / "identities"
     own = tmp_path / "own"
     shutil.copytree(other.certificates, own)
@@ -75,7 +75,7 @@ def test_a_client_with_another_key_is_left_out_and_named(together: Together, tmp
 
 
 def test_without_key_files_a_run_does_not_begin(together: Together, tmp_path: Path) -> None:
-    bare = again(together, tmp_path)
+    bare = second_run(together, tmp_path)
     (bare.certificates / "identities" / "client-2.pub").unlink()
     with pytest.raises(CertificateError, match=r"client-2\.pub: there is no such file; `tacit certify` makes it"):
         identities_in(bare.certificates, bare.scenario, ["client/0"], seeded=False)

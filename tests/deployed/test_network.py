@@ -18,7 +18,7 @@ def packet(sender: str, receiver: str, incarnation: int = 1) -> Packet:
     return pack_frame(frame, MESSAGE, "a.step")
 
 
-def carried(sent: Packet, number: int = 7) -> Carry:
+def carry_of(sent: Packet, number: int = 7) -> Carry:
     return Carry(sent.step, sent.incarnation << 32 | number, sent.payload, sent.sealing, sent.data)
 
 
@@ -69,37 +69,37 @@ def test_a_message_between_clients_is_relayed_once_and_counted_twice() -> None:
 def test_a_client_cannot_send_as_another_party(sender: str, incarnation: int) -> None:
     server = Seen("server", ("client/1",))
     with pytest.raises(WireError, match="'client/0' sent a frame as"):
-        server.network.arrived(carried(packet(sender, "client/1", incarnation)), "client/0", 1)
+        server.network.arrived(carry_of(packet(sender, "client/1", incarnation)), "client/0", 1)
     assert not (server.sent or server.delivered or server.events)
 
 
 def test_a_repeated_frame_is_refused() -> None:
     server, whole, later = Seen("server", ("client/1",)), packet("client/0", "server"), packet("client/0", "server", 2)
-    server.network.arrived(carried(whole, 7), "client/0", 1)
+    server.network.arrived(carry_of(whole, 7), "client/0", 1)
     for number in (7, 6, 0):
         with pytest.raises(WireError, match="again"):
-            server.network.arrived(carried(whole, number), "client/0", 1)
-    server.network.arrived(carried(later, 1), "client/0", 2)  # client/0 has returned
+            server.network.arrived(carry_of(whole, number), "client/0", 1)
+    server.network.arrived(carry_of(later, 1), "client/0", 2)  # client/0 has returned
     with pytest.raises(WireError, match="sent a frame as"):
-        server.network.arrived(carried(whole, 8), "client/0", 2)
+        server.network.arrived(carry_of(whole, 8), "client/0", 2)
     with pytest.raises(WireError, match="again"):  # an earlier frame, under a number of this incarnation
-        server.network.arrived(carried(whole, 2 << 32 | 9), "client/0", 1)
+        server.network.arrived(carry_of(whole, 2 << 32 | 9), "client/0", 1)
     assert server.delivered == [whole, later]
 
 
 def test_a_frame_for_an_absent_party_is_dropped() -> None:
     server = Seen("server", ())
-    server.network.arrived(carried(packet("client/0", "client/1")), "client/0", 1)
+    server.network.arrived(carry_of(packet("client/0", "client/1")), "client/0", 1)
     assert server.kinds[-1] == ("drop", "client/0", "client/1", 2)
     assert server.events[-1].note == "the receiver is down"
     with pytest.raises(WireError, match="there is no such party"):
-        server.network.arrived(carried(packet("client/0", "client/9")), "client/0", 1)
+        server.network.arrived(carry_of(packet("client/0", "client/9")), "client/0", 1)
 
 
 def test_a_client_refuses_frames_for_other_parties() -> None:
     client = Seen("client/0", ())
     with pytest.raises(WireError, match="a frame for 'client/1'"):
-        client.network.arrived(carried(packet("server", "client/1")))
+        client.network.arrived(carry_of(packet("server", "client/1")))
 
 
 @pytest.mark.parametrize(

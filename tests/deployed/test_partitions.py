@@ -42,7 +42,7 @@ table inet parted {{
 """
 
 
-def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float | None = None) -> Result:
+def deployed_run(path: Path, by: str, deadline: str, *options: str, heals_after: float | None = None) -> Result:
     """A deployed run in which `client/2` is cut off while the first message to it is in flight.
 
     With `firewall`, machines drop the packets that they would send each other; the `router` drops packets on the way.
@@ -74,7 +74,7 @@ def parted(path: Path, by: str, deadline: str, *options: str, heals_after: float
     return deploy(load("xclp-digits", changes), words, LINKS, path, print, happens)
 
 
-def simulated(path: Path, deadline: str, fault: str) -> Result:
+def simulated_run(path: Path, deadline: str, fault: str) -> Result:
     """The same run in the simulator, whose first message arrives after 2.5 s because it sets up the connection."""
     table = f'fault=[{{kind="partition", party="client/2", time="2.51s"{fault}}}]'
     return run(load("xclp-digits", [*CHANGES, f"protocol.deadline={deadline}", table, "expect.lost=[]"]), out=path)
@@ -82,7 +82,10 @@ def simulated(path: Path, deadline: str, fault: str) -> Result:
 
 @pytest.mark.parametrize("by", BY)
 def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_path: Path) -> None:
-    real, expected = parted(tmp_path / "real", by, "5s", "--idle", "4"), simulated(tmp_path / "simulated", "5s", "")
+    real, expected = (
+        deployed_run(tmp_path / "real", by, "5s", "--idle", "4"),
+        simulated_run(tmp_path / "simulated", "5s", ""),
+    )
     assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert [loss.party for loss in real.lost] == ["client/2"]
@@ -90,8 +93,8 @@ def test_a_client_behind_a_partition_is_lost_as_in_the_simulator(by: str, tmp_pa
 
 @pytest.mark.parametrize("by", BY)
 def test_a_short_partition_loses_no_client_as_in_the_simulator(by: str, tmp_path: Path) -> None:
-    real = parted(tmp_path / "real", by, "20s", heals_after=1.0)
-    expected = simulated(tmp_path / "simulated", "20s", ', lasts="1s"')
+    real = deployed_run(tmp_path / "real", by, "20s", heals_after=1.0)
+    expected = simulated_run(tmp_path / "simulated", "20s", ', lasts="1s"')
     assert endings_of(real) == endings_of(expected)
     assert real.labels_digest == expected.labels_digest
     assert not real.lost

@@ -170,7 +170,7 @@ def mutate_packed() -> Callable[[random.Random, bytes, bytes], bytes]:
 # Judging
 
 
-def stated_clearly(error: BaseException) -> None:
+def assert_stated_clearly(error: BaseException) -> None:
     """Assert that `error` is one line for the user, raised by Tacit's own `raise`, not inside Python or numpy."""
     text = str(error)
     assert text.strip() and len(text.splitlines()) == 1, f"not one line: {text!r}"
@@ -185,7 +185,7 @@ def stated_clearly(error: BaseException) -> None:
 
 @pytest.fixture(scope="session")
 def clear() -> Callable[[BaseException], None]:
-    return stated_clearly
+    return assert_stated_clearly
 
 
 class Memory:

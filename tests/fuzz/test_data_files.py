@@ -47,7 +47,9 @@ NUMBERS = (
 )  # fmt: skip
 
 
-def judged(memory: Any, clear: Callable[..., None], size: int, expected: type[ValueError], make: Any) -> object:
+def outcome_within_memory(
+    memory: Any, clear: Callable[..., None], size: int, expected: type[ValueError], make: Any
+) -> object:
     """The return value of `make`, or the `expected` error that it raises in one line, within memory for `size`
     bytes."""
     found = memory.outcome(AT_LEAST + PER_BYTE * size, expected, make)
@@ -63,12 +65,12 @@ def test_tables_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: Pat
         data = mutate(one.random, TABLE, TABLE, CELLS)
         path.write_bytes(data)
         with one.trying("csv", data):
-            seen.add(type(found := judged(memory, clear, len(data), DataError, lambda: load_file(path))))
-            assert str(path) in str(found) if isinstance(found, DataError) else sound(found)
+            seen.add(type(found := outcome_within_memory(memory, clear, len(data), DataError, lambda: load_file(path))))
+            assert str(path) in str(found) if isinstance(found, DataError) else is_valid(found)
     assert seen == {Dataset, DataError}
 
 
-def sound(dataset: Any) -> bool:
+def is_valid(dataset: Any) -> bool:
     """Return true if the data set fulfils the assumptions of its users."""
     n = len(dataset.labels)
     return (
@@ -100,14 +102,14 @@ def archive(random: random.Random) -> bytes:
             np.lib.format.write_array(content, array)
             data = content.getvalue()
             if name == broken:
-                data = lying(random, data)
+                data = with_changed_header(random, data)
             members.writestr(f"{name}.npy", data)
             if random.random() < 0.05:
                 members.writestr(f"{name}.npy", bytes(100))
     return file.getvalue()
 
 
-def lying(random: random.Random, data: bytes) -> bytes:
+def with_changed_header(random: random.Random, data: bytes) -> bytes:
     """An array file with a changed header."""
     shape, kind = random.choice(SHAPES), random.choice(KINDS)
     header = random.choice((
@@ -138,8 +140,8 @@ def test_archives_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: P
             data = mutate(one.random, data, data, (b"\0\0\0\0", b"\xff\xff\xff\xff", b"PK\x05\x06", b"PK\x01\x02"))
         path.write_bytes(data)
         with one.trying("npz", data):
-            seen.add(type(found := judged(memory, clear, len(data), DataError, lambda: load_file(path))))
-            assert str(path) in str(found) if isinstance(found, DataError) else sound(found)
+            seen.add(type(found := outcome_within_memory(memory, clear, len(data), DataError, lambda: load_file(path))))
+            assert str(path) in str(found) if isinstance(found, DataError) else is_valid(found)
     assert seen == {Dataset, DataError}
 
 
@@ -148,7 +150,7 @@ def test_a_file_full_of_zeros_is_not_unpacked_into_memory(memory, clear, tmp_pat
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as members:
         for name in ("features", "labels"):
             members.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00\xff\xff" + bytes(50_000_000))
-    found = judged(memory, clear, path.stat().st_size, DataError, lambda: load_file(path))
+    found = outcome_within_memory(memory, clear, path.stat().st_size, DataError, lambda: load_file(path))
     assert isinstance(found, DataError)
 
 
@@ -161,7 +163,9 @@ def test_cost_tables_are_read_or_refused(inputs, mutate, memory, clear, tmp_path
             data = COSTS.replace(one.random.choice((b"1e-5", b"2.5e-9", b'"a core"')), one.random.choice(NUMBERS))
         path.write_bytes(data)
         with one.trying("costs", data):
-            seen.add(type(found := judged(memory, clear, len(data), ValueError, lambda: CostTable.load(path))))
+            seen.add(
+                type(found := outcome_within_memory(memory, clear, len(data), ValueError, lambda: CostTable.load(path)))
+            )
             if isinstance(found, CostTable):
                 assert all(0 <= seconds < float("inf") for seconds in found.seconds.values())
             else:
@@ -179,7 +183,7 @@ def test_latencies_are_read_or_refused(inputs, mutate, memory, clear, tmp_path: 
             at = one.random.randrange(len(text) + 1)
             text = text[:at] + one.random.choice(("\0", ",", ":", "e9", "٣", "-", "nan", "s")) + text[at:]
         with one.trying(text, data):
-            found = judged(memory, clear, len(data), ValueError, partial(parse_latency, text))
+            found = outcome_within_memory(memory, clear, len(data), ValueError, partial(parse_latency, text))
             seen.add(type(found).__name__)
             if not isinstance(found, ValueError):
                 delays = found.draw(np.random.default_rng(one.number), 100)
@@ -198,12 +202,14 @@ def test_availability_is_read_or_refused(inputs, mutate, memory, clear, tmp_path
         data = mutate(one.random, AVAILABILITY, AVAILABILITY, (*CELLS, b"client/0,", b"1e300h", b"-1", b"server,0,1\n"))
         path.write_bytes(data)
         with one.trying("availability", data):
-            found = judged(memory, clear, len(data), ValueError, partial(availability_file, path))
+            found = outcome_within_memory(memory, clear, len(data), ValueError, partial(availability_file, path))
             seen.add(type(found))
             if isinstance(found, ValueError):
                 assert str(path) in str(found)
             else:
-                judged(memory, clear, len(data), ValueError, partial(availability, found, ["server", "client/0"]))
+                outcome_within_memory(
+                    memory, clear, len(data), ValueError, partial(availability, found, ["server", "client/0"])
+                )
     assert seen == {list, ValueError}
 
 
@@ -256,10 +262,10 @@ def test_records_are_read_or_refused(inputs, mutate, memory, clear, finished: di
             )
             (folder / name).write_bytes(said)
         with one.trying("record", said):
-            rows = judged(memory, clear, 1 << 22, FolderError, lambda: byte_rows(folder))
+            rows = outcome_within_memory(memory, clear, 1 << 22, FolderError, lambda: byte_rows(folder))
             seen.add(type(rows))
             assert isinstance(rows, FolderError) or all(isinstance(row, ByteRow) for row in rows)
-            judged(memory, clear, 1 << 22, ValueError, lambda: durations_of(folder))
+            outcome_within_memory(memory, clear, 1 << 22, ValueError, lambda: durations_of(folder))
             assert isinstance(predicted(folder), dict)
             shown = CliRunner().invoke(app, ["bytes", str(folder)])
             assert shown.exit_code == (2 if isinstance(rows, FolderError) else 0), shown.output

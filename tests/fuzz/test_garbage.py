@@ -194,21 +194,21 @@ SAMPLES: dict[type[types.Type], Any] = {
 
 
 @functools.cache
-def honest() -> list[Run]:
+def honest_runs() -> list[Run]:
     return [Run(*configuration).play() for configuration in CONFIGURATIONS]
 
 
-def sent(kind: str) -> list[tuple[int, str]]:
+def senders_of(kind: str) -> list[tuple[int, str]]:
     """The configurations in which a message of `kind` is sent, each with its first sender."""
     found = []
-    for number, run in enumerate(honest()):
+    for number, run in enumerate(honest_runs()):
         first = next((name for name, each in run.sent if each.__name__ == kind), None)
         if first is not None:
             found.append((number, first))
     return found
 
 
-def survive(kind: str, sender: str, configuration: int, every: int) -> list[str]:
+def failures_of_invalid_forms(kind: str, sender: str, configuration: int, every: int) -> list[str]:
     """The failures when `sender` sends invalid forms of a message of `kind`; every `every`-th form is tried."""
     failures = []
     for number in itertools.count(0, every):
@@ -237,7 +237,7 @@ def names_of_types() -> list[str]:
 
 
 def test_honest_runs_complete() -> None:
-    for run in honest():
+    for run in honest_runs():
         assert [client.ending for client in run.clients] == ["completed"] * 4
         assert run.is_right()
         assert len(run.events) < MOST_EVENTS / 10
@@ -246,17 +246,19 @@ def test_honest_runs_complete() -> None:
 @pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_impossible_contents(kind: str, little_memory: None) -> None:
     """A selection of the invalid forms of a message."""
-    places = sent(kind)
+    places = senders_of(kind)
     if not places:
         pytest.skip("no honest run sends it")
-    assert not (failures := survive(kind, places[0][1], places[0][0], every=12)), "\n".join(failures)
+    assert not (failures := failures_of_invalid_forms(kind, places[0][1], places[0][0], every=12)), "\n".join(failures)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", names_of_types())
 def test_a_run_survives_more_impossible_contents(kind: str, little_memory: None) -> None:
     """Every third invalid form, in every configuration."""
-    failures = [text for place, sender in sent(kind) for text in survive(kind, sender, place, every=3)]
+    failures = [
+        text for place, sender in senders_of(kind) for text in failures_of_invalid_forms(kind, sender, place, every=3)
+    ]
     assert not failures, "\n".join(failures)
 
 

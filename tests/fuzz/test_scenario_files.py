@@ -62,7 +62,9 @@ def small(original: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return original.replace(b'name = "digits"', f'path = "{path}"'.encode())
 
 
-def judged(memory: Any, clear: Callable[[BaseException], None], where: str, make: Callable[[], object]) -> object:
+def outcome_about(
+    memory: Any, clear: Callable[[BaseException], None], where: str, make: Callable[[], object]
+) -> object:
     """The return value of `make`, or a ScenarioError in one line about `where` and, for valid TOML, a key."""
     found = memory.outcome(MOST, ScenarioError, make)
     if not isinstance(found, ScenarioError):
@@ -81,7 +83,7 @@ def test_mutated_files_are_read_or_refused(inputs, original, mutate, memory, cle
         data = mutate(one.random, original, original, PIECES)
         path.write_bytes(data)
         with one.trying("file", data):
-            found = judged(memory, clear, str(path), lambda: read(path))
+            found = outcome_about(memory, clear, str(path), lambda: read(path))
             seen.add(type(found))
             assert isinstance(found, ScenarioError) or isinstance(found.scenario, Scenario)
     assert seen == {Loaded, ScenarioError}
@@ -95,7 +97,7 @@ def test_wrong_values_name_file_and_key(inputs, small, memory, clear, tmp_path: 
         data = with_value(tomllib.loads(small.decode()), name, literal).encode()
         path.write_bytes(data)
         with one.trying(name, data):
-            judged(memory, clear, str(path), lambda: read(path))
+            outcome_about(memory, clear, str(path), lambda: read(path))
 
 
 def with_value(table: dict[str, Any], name: str, literal: str) -> str:
@@ -114,7 +116,7 @@ def test_changes_are_read_or_refused(inputs, small, memory, clear, tmp_path: Pat
     for one in inputs:
         changes = [change(one.random) for _ in range(one.random.choice((1, 1, 2)))]
         with one.trying("--set", *(text.encode() for text in changes)):
-            judged(memory, clear, str(path), partial(read, path, changes))
+            outcome_about(memory, clear, str(path), partial(read, path, changes))
 
 
 def test_axes_are_read_or_refused(inputs, small, memory, clear, tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_axes_are_read_or_refused(inputs, small, memory, clear, tmp_path: Path) 
     for one in inputs:
         text = change(one.random)
         with one.trying("--over", text.encode()):
-            found = judged(memory, clear, str(path), partial(plan, str(path), [text], 1, []))
+            found = outcome_about(memory, clear, str(path), partial(plan, str(path), [text], 1, []))
             assert isinstance(found, ScenarioError | list)
 
 

@@ -38,7 +38,7 @@ class _Found(Exception):
     """Ends a campaign with its finding."""
 
 
-def _look(done: int, of: int, one: Verdict) -> None:
+def _stop_when_broken(done: int, of: int, one: Verdict) -> None:
     if one.broken:
         raise _Found(Finding(one.broken[0].promise, one.broken[0].how, one.faults, done))
     if done == 1 and one.outcome != "completed":
@@ -52,11 +52,11 @@ def finding(job: Job) -> Finding:
     try:
         if job.faults is None:
             plan = Plan(schedules=job.schedules, quick=True, seed=job.seed)
-            return Finding(runs=len(campaign(scenario, plan, _look).verdicts))
+            return Finding(runs=len(campaign(scenario, plan, _stop_when_broken).verdicts))
         first = first_run(scenario)
-        _look(1, 2, first)
+        _stop_when_broken(1, 2, first)
         if job.faults:
-            _look(2, 2, faulty_run(scenario, job.faults, first.calm))
+            _stop_when_broken(2, 2, faulty_run(scenario, job.faults, first.calm))
         return Finding(runs=2)
     except _Found as found:
         return found.args[0]

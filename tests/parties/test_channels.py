@@ -35,7 +35,7 @@ class Broken(Rot13):
         return bytes(self.overhead) + plaintext
 
 
-def sealed_play(stage: Stage, mine: Any, theirs: Any) -> Any:
+def play_sealed_message(stage: Stage, mine: Any, theirs: Any) -> Any:
     async def send(me: Any) -> None:
         if mine is not None:
             me.channels["a"] = mine
@@ -54,7 +54,7 @@ def sealed_play(stage: Stage, mine: Any, theirs: Any) -> Any:
 
 def test_a_channel_seals_opens_and_binds_the_context(stage: Stage) -> None:
     mine, theirs = Rot13(), Rot13()
-    run = sealed_play(stage, mine, theirs)
+    run = play_sealed_message(stage, mine, theirs)
     assert run.heard("a") == ["secret"]
     assert mine.bound == theirs.bound
     assert len(mine.bound) == 1
@@ -72,7 +72,7 @@ def test_a_channel_seals_opens_and_binds_the_context(stage: Stage) -> None:
     ],
 )
 def test_a_message_not_sealed_as_agreed_is_dropped_and_traced(stage: Stage, mine: Any, theirs: Any, why: str) -> None:
-    run = sealed_play(stage, mine, theirs)
+    run = play_sealed_message(stage, mine, theirs)
     assert run.heard("a") == [None]
     (note,) = run.notes("drop")
     assert note.startswith("StageNote from b: ")
@@ -84,7 +84,7 @@ def test_a_message_that_does_not_decode_is_dropped_with_sender_and_type(stage: S
         def open(self, sealed: bytes, associated_data: bytes) -> bytes:
             return b"\x91\x05"
 
-    run = sealed_play(stage, Rot13(), Scrambler())
+    run = play_sealed_message(stage, Rot13(), Scrambler())
     assert run.heard("a") == [None]
     assert run.notes("drop") == [
         "StageNote from b: StageNote from b does not decode: Expected `str`, got `int` - at `$[0]`"

@@ -295,7 +295,7 @@ faults_of_parties = st.builds(
 )
 
 
-def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
+def play_messages(stage: Stage, faults: list[Fault], **options: Any) -> Any:
     """Three parties that compute, send each other messages and read, for some time."""
     names = ("server", "client/0", "client/1")
 
@@ -325,7 +325,7 @@ def gossip(stage: Stage, faults: list[Fault], **options: Any) -> Any:
 def test_under_any_party_faults_a_run_ends_accounts_for_all_and_is_repeatable(
     stage: Stage, faults: list[Fault], seed: int, conditions: dict[str, Any]
 ) -> None:
-    first, second = (gossip(stage, faults, seed=seed, **conditions) for _ in range(2))
+    first, second = (play_messages(stage, faults, seed=seed, **conditions) for _ in range(2))
     assert first.hashes == second.hashes
     assert first.fired == second.fired
     for name, actor in first.actors.items():
@@ -344,7 +344,7 @@ def test_a_pool_of_workers_changes_no_hash(stage: Stage) -> None:
     ]  # fmt: skip
     pool = Pool(2)
     try:
-        pooled = gossip(stage, faults, engine=pool, loss=0.2)
+        pooled = play_messages(stage, faults, engine=pool, loss=0.2)
     finally:
         pool.close()
-    assert pooled.hashes == gossip(stage, faults, loss=0.2).hashes
+    assert pooled.hashes == play_messages(stage, faults, loss=0.2).hashes

@@ -10,7 +10,7 @@ from tacit.sim.faults import Crash, Fault, Pause, Slow
 Stage = Any
 
 
-async def lasts(me: Any) -> None:
+async def sleep_for_long(me: Any) -> None:
     await asyncio.sleep(200)
 
 
@@ -56,7 +56,7 @@ def test_a_straggler_struck_again_is_slow_for_longer_but_not_slower(stage: Stage
 
     def seconds(**how: float) -> list[float]:
         fault = Slow("b", at="demo.say", probability=1.0, factor=3.0, **how)
-        run = stage({"a": lasts, "b": compute}, [fault]).run()
+        run = stage({"a": sleep_for_long, "b": compute}, [fault]).run()
         assert [when for _, when, _ in run.fired] == [0.0, 3.0, 6.0]
         return run.heard("b")
 
@@ -72,7 +72,7 @@ def test_a_straggler_is_still_slow_after_its_return(stage: Stage) -> None:
         me.heard.append(round(me.now - begun, 6))
 
     faults = [Slow("b", time=0.0, factor=3.0), Crash("b", time=1.0, back_after=1.0)]
-    assert stage({"a": lasts, "b": compute}, faults).run().heard("b") == [3.0]
+    assert stage({"a": sleep_for_long, "b": compute}, faults).run().heard("b") == [3.0]
 
 
 def test_a_party_slowed_during_a_pause_continues_slowly(stage: Stage) -> None:
@@ -81,4 +81,4 @@ def test_a_party_slowed_during_a_pause_continues_slowly(stage: Stage) -> None:
         me.heard.append(me.now)
 
     faults = [Pause("b", time=1.0, lasts=4.0), Slow("b", time=2.0, factor=2.0)]
-    assert stage({"a": lasts, "b": compute}, faults).run().heard("b") == [7.0]
+    assert stage({"a": sleep_for_long, "b": compute}, faults).run().heard("b") == [7.0]

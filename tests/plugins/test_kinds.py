@@ -134,7 +134,7 @@ add_dataset("clouds", "two clouds", two_clouds)
 """
 
 
-def both_ways(path: Path, *changes: str) -> Result:
+def run_inline_and_in_a_pool(path: Path, *changes: str) -> Result:
     """The result in one process, which must be the same in a pool."""
     one, other = (run(load(path, changes), engine=engine) for engine in ("inline", "pool:2"))
     assert (one.outcome, other.outcome) == ("completed", "completed"), (one.reason, other.reason)
@@ -145,7 +145,7 @@ def both_ways(path: Path, *changes: str) -> Result:
 
 def test_a_variant_of_secure_hamming_may_have_messages_of_its_own(write: Write) -> None:
     path = write(HAMMING, protocol_hamming="inverted")
-    assert both_ways(path).equals_plaintext
+    assert run_inline_and_in_a_pool(path).equals_plaintext
     fault = 'fault=[{kind = "lose", message = "UpsideDown"}]'
     result = run(load(path, [fault]))
     assert result.faults, "the variant's message can be named"
@@ -154,23 +154,23 @@ def test_a_variant_of_secure_hamming_may_have_messages_of_its_own(write: Write) 
 
 
 def test_a_plugin_may_add_a_strategy_of_summing(write: Write) -> None:
-    assert both_ways(write(ROW_SUMS, protocol_recovery="again")).equals_plaintext
+    assert run_inline_and_in_a_pool(write(ROW_SUMS, protocol_recovery="again")).equals_plaintext
 
 
 def test_a_plugin_may_add_a_term_of_local_training(write: Write, training: str) -> None:
     plain = run(load(write(TERM, training)))
-    shrunk = both_ways(write(TERM, training, training_update="shrink"))
+    shrunk = run_inline_and_in_a_pool(write(TERM, training, training_update="shrink"))
     assert shrunk.model_digest != plain.model_digest
 
 
 def test_a_plugin_may_add_a_learner_of_cotraining(write: Write) -> None:
-    result = both_ways(write(LEARNER, COTRAINING))
+    result = run_inline_and_in_a_pool(write(LEARNER, COTRAINING))
     assert result.accuracy is not None and result.accuracy > 0.4
 
 
 def test_a_plugin_may_add_a_data_set(write: Write) -> None:
     path = write(DATASET, data_name="clouds")
-    assert (both_ways(path).accuracy or 0.0) > 0.9
+    assert (run_inline_and_in_a_pool(path).accuracy or 0.0) > 0.9
     assert parts_of(load(path)).held.classes == ("left", "right")
 
 

@@ -52,7 +52,7 @@ def refused(*arguments: object) -> str:
     return line.removeprefix("error: ")
 
 
-def halved(write: Write, training: str, plugin: str = STEP) -> Path:
+def with_halved_updates(write: Write, training: str, plugin: str = STEP) -> Path:
     return write(plugin, training, training_update="half")
 
 
@@ -60,7 +60,7 @@ def halved(write: Write, training: str, plugin: str = STEP) -> Path:
 
 
 def test_a_scenario_loads_plugins_from_its_folder_or_below(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     below = path.parent / "of" / "mine"
     below.mkdir(parents=True)
     shutil.move("mine.py", below / "mine.py")
@@ -72,7 +72,7 @@ def test_a_scenario_loads_plugins_from_its_folder_or_below(write: Write, trainin
 def test_a_scenario_loads_no_plugin_from_outside_its_folder(
     write: Write, training: str, tmp_path_factory: pytest.TempPathFactory, how: str
 ) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     outside = tmp_path_factory.mktemp("other") / "outside.py"
     outside.write_text("raise SystemExit('it was run')")
     shutil.copy(outside, path.parent.parent / "outside.py")
@@ -85,7 +85,7 @@ def test_a_scenario_loads_no_plugin_from_outside_its_folder(
 
 @pytest.mark.parametrize("arguments", [("run", "--set", "plugins=['x.py']"), ("sweep", "--over", "plugins=x.py,y.py")])
 def test_the_option_set_loads_no_plugin(write: Write, training: str, arguments: tuple[str, ...]) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     option = arguments[1]
     problem = "a plugin is code, which no --set takes in; allowed: plugins = [...] in the file, or --plugin FILE"
     assert refused(arguments[0], path, *arguments[1:]) == f"{option}: plugins: {problem}"
@@ -108,7 +108,7 @@ def test_no_cell_of_a_table_loads_a_plugin(write: Write, training: str) -> None:
     ],
 )
 def test_a_file_that_is_no_plugin_is_refused(write: Write, training: str, plugins: str, problem: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     path.write_text(path.read_text().replace('["mine.py"]', plugins))
     assert refused("run", path).startswith(f"{path}: {problem}")
 
@@ -128,7 +128,7 @@ def test_the_option_loads_a_plugin_from_any_folder(
 
 
 def test_a_scenario_made_in_python_takes_any_file(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     loaded = load(path)
     assert (
         run(loaded).trace_hash == run(Scenario(**{f: getattr(loaded, f) for f in loaded.__struct_fields__})).trace_hash
@@ -158,7 +158,7 @@ def test_a_broken_plugin_is_reported_in_one_line(write: Write, training: str, pl
 
 
 def test_two_plugins_that_add_one_name_are_refused(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     Path("other.py").write_text(f"\n{STEP}")
     path.write_text(path.read_text().replace('["mine.py"]', '["mine.py", "other.py"]'))
     problem = f"there is a server update 'half' already, in line 8 of {path.parent}/mine.py; choose another name"
@@ -176,7 +176,7 @@ def test_an_error_before_the_run_names_the_plugin(write: Write, training: str) -
 
 @pytest.mark.parametrize("engine", ["inline", "pool:2"])
 def test_an_error_inside_the_run_names_the_plugin(write: Write, training: str, engine: str) -> None:
-    path = halved(write, training, BROKEN_STEP)
+    path = with_halved_updates(write, training, BROKEN_STEP)
     result = run(load(path), engine=engine)
     assert result.outcome == "failed"
     assert result.reason == f"NameError: name 'nean' is not defined (in the plugin {path.parent}/mine.py, line 8)"
@@ -184,7 +184,7 @@ def test_an_error_inside_the_run_names_the_plugin(write: Write, training: str, e
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "raise ValueError(chr(0xdc80))"])
 def test_a_run_that_a_plugin_ends_leaves_a_complete_folder(write: Write, training: str, end: str) -> None:
-    path = halved(write, training, f"import sys\n{STEP}".replace("return", f"{end}\n        return"))
+    path = with_halved_updates(write, training, f"import sys\n{STEP}".replace("return", f"{end}\n        return"))
     result = run(load(path))
     assert result.outcome == "failed" and result.reason.endswith(f" (in the plugin {path.parent}/mine.py, line 7)")
     assert (result.folder / "result.json").is_file() and (result.folder / "failure.txt").is_file()
@@ -194,7 +194,7 @@ def test_a_run_that_a_plugin_ends_leaves_a_complete_folder(write: Write, trainin
 
 
 def test_a_run_folder_holds_its_plugin(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     result = run(load(path))
     content = Path("mine.py").read_bytes()
     (kept,) = result.plugins
@@ -205,7 +205,7 @@ def test_a_run_folder_holds_its_plugin(write: Write, training: str) -> None:
 
 
 def test_an_edited_plugin_is_used_at_the_next_load(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     first = run(load(path))
     Path("mine.py").write_text(STEP.replace("/ 2", "/ 3"))
     second = run(load(path))
@@ -214,7 +214,7 @@ def test_an_edited_plugin_is_used_at_the_next_load(write: Write, training: str) 
     assert run(load(path)).trace_hash == first.trace_hash
 
 
-def broken_off(path: Path) -> None:
+def interrupt_run(path: Path) -> None:
     from tacit.scenarios.running.runner import Watch
     from tacit.sim.trace import Event
 
@@ -231,9 +231,9 @@ def broken_off(path: Path) -> None:
 
 
 def test_a_resumed_run_uses_only_its_copy_of_the_plugin(write: Write, training: str) -> None:
-    path = halved(write, training.replace('"linear"', '"linear"'))
+    path = with_halved_updates(write, training.replace('"linear"', '"linear"'))
     whole = run(load(path, ["training.rounds=6", "training.checkpoint_every=1"]))
-    broken_off(path)
+    interrupt_run(path)
     assert Path("run/checkpoint").is_file()
     copy = Path("run/plugins/mine.py")
     content = copy.read_text()
@@ -246,7 +246,7 @@ def test_a_resumed_run_uses_only_its_copy_of_the_plugin(write: Write, training: 
 
 
 def test_a_plugin_works_in_the_workers_of_a_sweep(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")
     assert swept.exit_code == 0, swept.output
     results = [json.loads(file.read_text()) for file in sorted(Path("sweep").glob("*/result.json"))]
@@ -258,7 +258,7 @@ def test_a_plugin_works_in_the_workers_of_a_sweep(write: Write, training: str) -
 
 @pytest.mark.long
 def test_a_plugin_works_in_the_workers_of_chaos(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     chaos = tacit(
         "chaos", path, "--quick", "--schedules", 2, "--jobs", 2, "--set", "training.rounds=1", "--out", "chaos"
     )
@@ -268,19 +268,19 @@ def test_a_plugin_works_in_the_workers_of_chaos(write: Write, training: str) -> 
 
 
 def test_a_deleted_plugin_stops_only_the_workers_that_use_the_plugin(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     load(path)
     path.with_suffix(".py").unlink()
     ((_, scenario),) = in_workers(1, load, [("xclp-digits",)])
     assert scenario == load("xclp-digits")
-    load(halved(write, training))
+    load(with_halved_updates(write, training))
     path.with_suffix(".py").unlink()
     with pytest.raises(PluginError, match=r"mine.*FileNotFoundError"):
         list(in_workers(1, plugged.active, [()]))
 
 
 def test_no_bytecode_is_written_beside_a_plugin(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     load(path)
     assert sorted(file.name for file in path.parent.iterdir()) == ["mine.py", "mine.toml"]
 
@@ -291,7 +291,7 @@ def test_the_title_of_a_plugin_omits_the_digest_in_its_module_name() -> None:
 
 
 def test_a_plugin_of_an_older_run_imports_modules_by_their_former_names(write: Write, training: str) -> None:
-    path = halved(write, training)
+    path = with_halved_updates(write, training)
     expected = run(load(path)).trace_hash
     content = (
         Path("mine.py").read_text().replace("from tacit.protocols.plugins import", "from protocols.plugins import")

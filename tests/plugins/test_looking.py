@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made / "run"
 
 
-def looked(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
+def run_commands(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
     """The exit codes and outputs of commands, in a process that has not imported the plugin before."""
     done = warm.run([sys.executable, "-c", LOOK, json.dumps(commands)], cwd=folder.parent)
     assert done.returncode == 0, done.stderr
@@ -62,13 +62,13 @@ WITHHELD = "plugins/secure_mean.py is code in the folder of the run, and is not 
 
 def test_commands_that_show_a_run_import_no_plugin(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
-    *shown, (code, _) = looked(folder, *SHOWN, ["trace", "run", "--perfetto", "new.pftrace"])
+    *shown, (code, _) = run_commands(folder, *SHOWN, ["trace", "run", "--perfetto", "new.pftrace"])
     assert code in (0, 2)  # code 2 if an extra package is missing
     assert not mark(folder).exists()
     for words, (code, output) in zip(SHOWN, shown, strict=False):
         assert (code == 0) == (words[0] != "plot"), output  # the run has no rounds to plot
         assert (WITHHELD in output) == (words[0] == "report"), output
-    for code, output in looked(folder, *ASKED):
+    for code, output in run_commands(folder, *ASKED):
         assert code == 2 and WITHHELD in output, output
     assert not mark(folder).exists()
 
@@ -76,7 +76,7 @@ def test_commands_that_show_a_run_import_no_plugin(folder: Path) -> None:
 def test_the_formula_of_an_older_run_with_a_plugin_is_withheld_without_trust(folder: Path, tmp_path: Path) -> None:
     earlier = without_digests(Path(shutil.copytree(folder, tmp_path / "run")))
     mark(earlier).unlink(missing_ok=True)
-    ((code, output),) = looked(earlier, ["bytes", "run"])
+    ((code, output),) = run_commands(earlier, ["bytes", "run"])
     assert code == 0 and WITHHELD in output and not mark(earlier).exists()
     code = "import tacit; print(bool(tacit.bytes('run').formula)); print(bool(tacit.bytes('run', trust=True).formula))"
     done = warm.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
@@ -85,7 +85,7 @@ def test_the_formula_of_an_older_run_with_a_plugin_is_withheld_without_trust(fol
 
 def test_with_trust_the_plugin_is_imported_and_the_formula_is_shown(folder: Path) -> None:
     mark(folder).unlink(missing_ok=True)
-    (code, output), *others = looked(folder, *([*words, "--trust"] for words in (["bytes", "run"], *ASKED[:2])))
+    (code, output), *others = run_commands(folder, *([*words, "--trust"] for words in (["bytes", "run"], *ASKED[:2])))
     assert code == 0 and WITHHELD not in output and "formula" in output
     assert all(code == 0 for code, _ in others), others
     assert mark(folder).exists()

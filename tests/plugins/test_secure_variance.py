@@ -131,7 +131,7 @@ def test_the_outcome_follows_from_the_parts_that_were_opened(folder: Path, chang
 
 
 @pytest.mark.parametrize("schedules", [20, pytest.param(200, marks=pytest.mark.long)])
-def test_chaos_breaks_no_promise(folder: Path, schedules: int) -> None:
+def test_random_faults_break_no_promise_of_secure_variance(folder: Path, schedules: int) -> None:
     found = campaign(load(folder / "secure_variance.toml"), Plan(schedules=schedules, singles=False, seed=2))
     assert len(found.verdicts) >= schedules and not found.failures
 
@@ -158,7 +158,7 @@ def test_events_say_why_a_second_sum_in_one_part_is_refused(folder: Path) -> Non
     assert set(refused.values()) == {"refused to begin a sum: it has sent masked values in attempt 3 of round 1"}
 
 
-def test_parts_need_names_of_their_own(folder: Path) -> None:
+def test_two_parts_with_one_name_are_refused(folder: Path) -> None:
     file = folder / "secure_variance.py"
     file.write_text(file.read_text().replace('name, opens_with = "variance", 1', 'name, opens_with = "mean", 1'))
     output = CliRunner().invoke(app, ["run", "secure_variance.toml"], env={"COLUMNS": "200"}).output

@@ -107,6 +107,20 @@ def random_shards(sizes: Iterable[int], classes: int = 3, dimension: int = 4, se
     return made
 
 
+def watched(world: World, lose: Callable[[Packet], bool]) -> list[Packet]:
+    """A list to which each packet is added that is sent from now on; those that `lose` selects do not go out."""
+    packets: list[Packet] = []
+    send = world.network.send
+
+    def watching(packet: Packet) -> None:
+        packets.append(packet)
+        if not lose(packet):
+            send(packet)
+
+    world.network.send = watching
+    return packets
+
+
 Build = Callable[..., Federation]
 
 
@@ -131,7 +145,6 @@ def federation() -> Build:
         **parameters: object,
     ) -> Federation:
         events: list[Event] = []
-        packets: list[Packet] = []
         world = World(
             seed,
             conditions=Conditions(topology, parse_latency("lognormal:20ms,0.3")),
@@ -140,14 +153,7 @@ def federation() -> Build:
             sinks=[events.append],
             stand_ins=stand_ins,
         )
-        send = world.network.send
-
-        def watched(packet: Packet) -> None:
-            packets.append(packet)
-            if not lose(packet):
-                send(packet)
-
-        world.network.send = watched
+        packets = watched(world, lose)
         given = Parameters(
             variant=VARIANTS[variant](bits),
             clients=len(shards),

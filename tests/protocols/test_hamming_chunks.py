@@ -27,7 +27,7 @@ def one_vector_a_chunk(monkeypatch):
     monkeypatch.setattr(ot_pair, "_REQUESTS", 1)
 
 
-def over(run, variant, handle):
+def handle_chunks(run, variant, handle):
     """Make `handle(send, packet)` decide the fate of the packets of chunks."""
     send = run.world.network.send
 
@@ -52,7 +52,7 @@ def test_reordering_and_duplicating_links_do_not_change_the_result(federation, m
         for _ in range(random.integers(1, 3)):
             loop.call_later(float(random.exponential(0.1)), send, packet)
 
-    over(run, variant, shake).run().assert_equals_oracle()
+    handle_chunks(run, variant, shake).run().assert_equals_oracle()
     assert run.server.record.members == tuple(client.name for client in run.clients)
 
 
@@ -72,7 +72,7 @@ def test_a_lost_chunk_ends_only_its_pair(federation, make_shards, variant, data)
             send(packet)
 
     lost = set()
-    over(run, variant, lose).run().assert_equals_oracle()
+    handle_chunks(run, variant, lose).run().assert_equals_oracle()
     (gone,) = {client.name for client in run.clients} - set(run.server.record.members)
     assert gone in lost and gone == max(lost)  # the later client of the pair
 

@@ -113,7 +113,7 @@ def test_clients_lost_in_the_set_up_do_not_count_for_the_quorum(federation, make
 # Lying servers
 
 
-def lying(run, change: Callable[[str, object], object | None]):
+def with_changed_messages(run, change: Callable[[str, object], object | None]):
     """`run` with a server whose messages to each client are replaced by `change`; None: not sent."""
     send_each = run.server.send_each
 
@@ -133,7 +133,7 @@ def with_other(keys: list[bytes], place: int, key: bytes) -> list[bytes]:
 STRANGER = KeyPair(bytes([9]) * 32).public
 
 
-def swapped(kind: str, message):
+def with_server_key(kind: str, message):
     """A copy of `message` in which client/3's key is replaced by the server's own."""
     if kind == "set-up" and isinstance(message, Roster):
         return structs.replace(message, public_keys=with_other(message.public_keys, 3, STRANGER))
@@ -156,7 +156,7 @@ def test_a_swapped_key_is_refused_and_named(federation, make_shards, kind: str) 
     given = {"variant": "paillier"} if kind == "modulus" else {}
     few = make_shards(SIZES[:5])
     run = federation(few, recovery=Shamir(), identities=KNOWN, **given)
-    lying(run, lambda name, message: swapped(kind, message) if name != "client/3" else message)
+    with_changed_messages(run, lambda name, message: with_server_key(kind, message) if name != "client/3" else message)
     what = "dealt key" if kind == "dealt" else "set-up key"
     assert set(notes(run, f"the signature of client/3 on its {what} does not verify")) == set(NAMES[:5]) - {"client/3"}
     assert not run.labeled_clients
@@ -164,7 +164,9 @@ def test_a_swapped_key_is_refused_and_named(federation, make_shards, kind: str) 
 
 def test_without_signatures_a_swapped_key_goes_unseen(federation, make_shards) -> None:
     run = federation(make_shards(SIZES[:5]), recovery=Shamir())
-    lying(run, lambda name, message: swapped("dealt", message) if name == "client/0" else message)
+    with_changed_messages(
+        run, lambda name, message: with_server_key("dealt", message) if name == "client/0" else message
+    )
     assert not notes(run, "signature")
 
 
@@ -182,7 +184,9 @@ def test_keys_of_an_earlier_round_or_attempt_are_refused(federation, make_shards
         both = [with_other(*one) for one in ((keys[0], 3, published[0]), (keys[1], 3, published[1]))]
         return structs.replace(message, public_keys=both[0], contributions=both[1])
 
-    run = lying(federation(make_shards(SIZES[:5]), recovery=Shamir(), identities=KNOWN, rounds=2), replayed)
+    run = with_changed_messages(
+        federation(make_shards(SIZES[:5]), recovery=Shamir(), identities=KNOWN, rounds=2), replayed
+    )
     blamed = notes(run, "the signature of client/3 on its set-up key does not verify")
     assert set(blamed) == set(NAMES[:5]) - {"client/3"}
     assert all(1 in client.results and 2 not in client.results for client in run.clients)
@@ -198,7 +202,7 @@ def test_a_list_of_participants_that_differs_between_clients_is_refused(federati
             return structs.replace(message, names=names)
         return message
 
-    run = lying(signed(federation, make_shards, recovery), fewer)
+    run = with_changed_messages(signed(federation, make_shards, recovery), fewer)
     assert "client/0" in {loss.party for loss in run.server.lost if "its key to be dealt is refused" in loss.action}
     assert run.server.record.contributors == NAMES[1:9]
 
@@ -271,9 +275,9 @@ def test_different_views_of_the_survivors_are_not_answered(federation, make_shar
             return Survivors([one for one in message.names if one != "client/9"])
         return message
 
-    unsigned = lying(federation(make_shards(SIZES), recovery=RECOVERIES[recovery]()), split)
+    unsigned = with_changed_messages(federation(make_shards(SIZES), recovery=RECOVERIES[recovery]()), split)
     assert sum(packet.type == "Revealed" for packet in unsigned.packets) >= len(NAMES)
-    run = lying(signed(federation, make_shards, recovery), split)
+    run = with_changed_messages(signed(federation, make_shards, recovery), split)
     first = min(packet.attempt for packet in run.packets if packet.type == "Survivors")
     assert not [packet for packet in run.packets if packet.type == "Revealed" and packet.attempt == first]
     assert {loss.action for loss in run.server.lost} >= {"it did not sign who is left: summing starts again"}
@@ -294,7 +298,7 @@ def test_an_invalid_agreement_is_refused(federation, make_shards, kind: str) -> 
             "places": Agreement([-1, 99, 1 << 40, *places[3:]], every),
         }[kind]
 
-    run = lying(signed(federation, make_shards), changed)
+    run = with_changed_messages(signed(federation, make_shards), changed)
     assert notes(run, "of 7 clients have signed the sets that it sees") == ["client/0"]
     assert not [packet for packet in run.packets if (packet.type, packet.sender) == ("Revealed", "client/0")]
     run.assert_equals_oracle()

@@ -53,7 +53,7 @@ class Secrets:
             for kind, values in self.kinds.items()
             for value in values
             for i in range(len(value) - RUN + 1)
-            if telling(value[i : i + RUN])
+            if is_distinctive(value[i : i + RUN])
         }
         beginnings = np.unique(np.frombuffer(b"".join(run[:8] for run in kind_of), "<u8"))
         found = set()
@@ -64,7 +64,7 @@ class Secrets:
         return found - {""}
 
 
-def telling(part: bytes) -> bool:
+def is_distinctive(part: bytes) -> bool:
     """True if a part is distinctive: neither a run of one number nor a row of small numbers, like many honest messages
     have.
 

@@ -66,7 +66,7 @@ def sent_by_clients(folder: Path, *, after: float) -> Counter[str]:
         return Counter(dict(rows))
 
 
-def later(server: Any) -> Any:
+def until_clients_return(server: Any) -> Any:
     """A server program that waits until all crashed clients have returned."""
     return server.world.loop.hold(20.0 - server.world.loop.time())
 
@@ -100,7 +100,7 @@ def test_a_returning_client_of_private_cells_adds_no_second_noise(
 
     async def again(me: CellsServer, plan: Any, group: Any, settings: Any) -> None:
         await honest(me, plan, group, settings)
-        await later(me)
+        await until_clients_return(me)
         me.round, me.attempt = me._mailbox.stamp = 1, 50  # as a lying server claims
         for one in (1, 2):
             with suppress(Abort):
@@ -125,7 +125,7 @@ def test_a_client_releases_hashes_with_flipped_bits_once_a_round(
 
     async def again(me: Any, parameters: Any) -> None:
         await honest(me, parameters)
-        await later(me)
+        await until_clients_return(me)
         me.begin_record(1)
         with suppress(Abort):
             await me.hold_xclp(me.clients, parameters)
@@ -146,7 +146,7 @@ def test_a_client_releases_models_with_noise_once_a_round(tmp_path: Path, monkey
 
     async def again(self: Any, number: int, began: float, members: Any) -> Any:
         found = await honest(self, number, began, members)
-        await later(self)
+        await until_clients_return(self)
         self.advance(number, 500)
         with self.step("train.open"):
             self.broadcast(self.clients, TrainingRound(bytes(len(self.model)), []))

@@ -62,9 +62,9 @@ def test_a_peer_with_a_512_bit_key_is_refused_in_a_2048_bit_run(federation, make
     ("published", "why"),
     [
         (lambda run_id: CRAFTED, "a prime below 65,537 divides the modulus"),
-        (lambda run_id: proved(run_id, "client/1"), "the proof does not hold"),
-        (lambda run_id: proved(b"another run", "client/2"), "the proof does not hold"),
-        (lambda run_id: proved(run_id, "client/2")[:64], "64 bytes, where"),
+        (lambda run_id: proof_for(run_id, "client/1"), "the proof does not hold"),
+        (lambda run_id: proof_for(b"another run", "client/2"), "the proof does not hold"),
+        (lambda run_id: proof_for(run_id, "client/2")[:64], "64 bytes, where"),
         (lambda run_id: b"", "0 bytes, where"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_key_without_a_proof_of_its_own_is_refused(federation, make_shards, pu
     assert_left_out(run, "client/2", why)
 
 
-def proved(run_id: bytes, name: str) -> bytes:
+def proof_for(run_id: bytes, name: str) -> bytes:
     key = generate(512, Entropy.seeded(1, "key"), insecure=True)
     return key_proof.prove(key, proof_context(run_id, name))
 
@@ -85,7 +85,7 @@ def test_a_modulus_in_a_variant_without_moduli_is_refused(federation, make_shard
     assert run.server.record.members == ("client/0", "client/1")
 
 
-def sending(run, change: Callable[[Roster], Roster]):
+def with_changed_roster(run, change: Callable[[Roster], Roster]):
     """Make the server send a changed list of keys."""
     broadcast = run.server.broadcast
     run.server.broadcast = lambda parties, message: broadcast(
@@ -103,7 +103,7 @@ def test_every_client_refuses_a_list_with_a_bad_key(federation, make_shards, swa
         first, _, *rest = roster.contributions
         return msgspec.structs.replace(roster, contributions=[first, swapped, *rest])
 
-    run = sending(federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS), change).run()
+    run = with_changed_roster(federation(make_shards([3, 4, 2]), variant="paillier", bits=BITS), change).run()
     for client in run.clients:
         assert client.labels is None
         if client.name == "client/1":  # this client sees that the key is not its own

@@ -30,6 +30,7 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
+from tests.protocols.conftest import watched
 
 NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 NAMES = tuple(f"client/{i}" for i in range(12))
@@ -83,17 +84,9 @@ class Run:
         usual = {"dimension": 20, "deadline": 10.0, "chunk": 64 if plan else 8, "tolerance": Tolerance()}
         made = secure_sum.Settings(**{**usual, **settings})
         self.events: list[Event] = []
-        self.packets: list[Packet] = []
         conditions = Conditions(topology, parse_latency("lognormal:20ms,0.3"))
         world = self.world = World(1, conditions=conditions, cost=Free(), faults=faults, sinks=[self.events.append])
-        send = world.network.send
-
-        def watched(packet: Packet) -> None:
-            self.packets.append(packet)
-            if not lose(packet):
-                send(packet)
-
-        world.network.send = watched
+        self.packets = watched(world, lose)
         names = [f"client/{i}" for i in range(count)]
         random = np.random.default_rng(count)
         self.clients = [Member(world, name, random.normal(scale=100, size=made.dimension), made) for name in names]
@@ -157,7 +150,7 @@ class Liar(Server):
         await asyncio.sleep(WAIT)
 
 
-def around(names: Sequence[str] = NAMES) -> dict[str, tuple[str, ...]]:
+def neighbourhoods_of(names: Sequence[str] = NAMES) -> dict[str, tuple[str, ...]]:
     """The neighbourhoods of a graph over `names`."""
     graph = Graph(tuple(names), tuple(names), degree_of(len(names), Tolerance()).k)
     return {name: graph.around(name) for name in names}
@@ -247,7 +240,7 @@ def test_the_graph_differs_between_attempts_and_is_equal_in_repeated_runs() -> N
     assert [[name for name in near if name != "client/11"] for near in first] != second
 
 
-def test_more_lost_than_tolerated_is_a_clear_outcome() -> None:
+def test_a_sum_with_too_many_losses_is_aborted_with_the_reason() -> None:
     run = Run(faults=[Crash(name, before="sum.mask") for name in NAMES[:6]])
     assert run.server.total is None
     assert "neighbours of client/" in run.server.aborted and f"are left; {T} are needed" in run.server.aborted
@@ -301,7 +294,7 @@ def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_invalid_list_of_neighbours_is_refused(change: Callable[[Neighbours], Neighbours], problem: str) -> None:
     async def plan(server: Liar) -> None:
         await server.start()
-        server.send("client/0", change(server.shown(around()["client/0"], len(NAMES))))
+        server.send("client/0", change(server.shown(neighbourhoods_of()["client/0"], len(NAMES))))
         await asyncio.sleep(WAIT)
 
     run = Run(plan=plan)
@@ -314,7 +307,7 @@ def _without_last(shown: Neighbours) -> Neighbours:
     return structs.replace(shown, **{key: getattr(shown, key)[:-1] for key in lists})
 
 
-def test_a_sum_among_too_few_is_refused() -> None:
+def test_clients_refuse_a_sum_among_fewer_than_min_clients() -> None:
     async def plan(server: Liar) -> None:
         await server.start()
         await server.show(dict.fromkeys(NAMES[:3], NAMES[:3]), 3)
@@ -329,7 +322,7 @@ def test_a_client_with_too_few_mutual_neighbours_sends_no_masked_values() -> Non
 
     async def plan(server: Liar) -> None:
         await server.start()
-        near = around()
+        near = neighbourhoods_of()
         others = [name for name in NAMES if name != "client/0"]
         for name in others[: len(NAMES) - T]:  # these are not shown client/0
             near[name] = tuple(other for other in NAMES if other != "client/0")
@@ -344,7 +337,7 @@ def test_a_client_with_too_few_mutual_neighbours_sends_no_masked_values() -> Non
 def test_shares_of_another_graph_cannot_be_opened() -> None:
     async def plan(server: Liar) -> None:
         await server.start()
-        for i, (name, near) in enumerate(around().items()):
+        for i, (name, near) in enumerate(neighbourhoods_of().items()):
             shown = server.shown(near, len(NAMES))
             if i % 2:
                 strange = [server.fresh[NAMES[0]].public_key] * len(near)
@@ -372,9 +365,9 @@ def test_shares_of_another_graph_cannot_be_opened() -> None:
 def test_too_few_or_invalid_survivors_are_refused(left: Callable[[Sequence[str]], Sequence[str]], why: str) -> None:
     async def plan(server: Liar) -> None:
         await server.start()
-        await server.show(around())
+        await server.show(neighbourhoods_of())
         await server.mask()
-        await server.ask("client/0", left(around()["client/0"]))
+        await server.ask("client/0", left(neighbourhoods_of()["client/0"]))
 
     run = Run(plan=plan)
     assert run.refused(why) == ["client/0"]
@@ -384,9 +377,9 @@ def test_too_few_or_invalid_survivors_are_refused(left: Callable[[Sequence[str]]
 def test_a_client_answers_one_set_of_survivors_with_one_kind_of_share_each() -> None:
     async def plan(server: Liar) -> None:
         await server.start()
-        await server.show(around())
+        await server.show(neighbourhoods_of())
         await server.mask()
-        near = around()["client/0"]
+        near = neighbourhoods_of()["client/0"]
         await server.ask("client/0", near)
         await server.ask("client/0", [name for name in near if name != near[-1]])
         await server.start(attempt=2)

@@ -17,7 +17,7 @@ OTHER_KEYS = f"the keys that are ascribed to {NAME} are not those that it sent"
 
 
 @pytest.fixture
-def lied_to(federation, make_shards):
+def run_with_changed_messages(federation, make_shards):
     """A function that makes the run in which the server changes each message of a type to NAME."""
 
     def run(kind: type[Message], change: Callable[[Message], Message], variant: str = "paillier"):
@@ -65,16 +65,16 @@ def assert_refused(run, kind: str, why: str) -> None:
         ("incarnations", lambda n: n + 1, f"incarnation 2 is ascribed to {NAME}, which is in its 1."),
     ],
 )
-def test_a_changed_entry_of_a_client_in_the_roster_is_refused(lied_to, field, value, why) -> None:
-    assert_refused(lied_to(Roster, with_entry(field, value)), "Roster", why)
+def test_a_changed_entry_of_a_client_in_the_roster_is_refused(run_with_changed_messages, field, value, why) -> None:
+    assert_refused(run_with_changed_messages(Roster, with_entry(field, value)), "Roster", why)
 
 
 @pytest.mark.parametrize("bit", [0, 8], ids=["labeled", "unlabeled"])
-def test_changed_flags_of_a_clients_rows_are_refused(lied_to, bit: int) -> None:
+def test_changed_flags_of_a_clients_rows_are_refused(run_with_changed_messages, bit: int) -> None:
     def flipped(flags: bytes) -> bytes:
         bits = np.unpackbits(np.frombuffer(flags, np.uint8))
         bits[bit] ^= 1
         return np.packbits(bits).tobytes()
 
     why = f"the labeled points that are ascribed to {NAME} are not those that it sent"
-    assert_refused(lied_to(Rows, with_entry("flags", flipped), "plaintext"), "Rows and Columns", why)
+    assert_refused(run_with_changed_messages(Rows, with_entry("flags", flipped), "plaintext"), "Rows and Columns", why)

@@ -228,7 +228,7 @@ def test_an_attempt_that_begins_twice_gets_one_dealing_of_keys(part: Making, beg
         (4, {"threshold": 5}, "4 are fewer than 5"),
     ],
 )
-def test_a_sum_among_too_few_is_refused(count: int, changes: dict[str, int], why: str) -> None:
+def test_clients_refuse_a_sum_among_too_few_clients(count: int, changes: dict[str, int], why: str) -> None:
     async def plan(server: Liar) -> None:
         await server.sum(1, NAMES[:count], NAMES[:count])
 

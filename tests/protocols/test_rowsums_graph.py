@@ -21,11 +21,11 @@ NAMES = tuple(f"client/{i}" for i in range(len(SIZES)))
 DEGREE = degree_of(len(NAMES), Tolerance())
 
 
-def without(*lost: str) -> tuple[str, ...]:
+def clients_without(*lost: str) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name not in lost)
 
 
-def attempts(run) -> int:
+def count_attempts(run) -> int:
     return len({packet.attempt for packet in run.packets if packet.type == "Summing"})
 
 
@@ -42,7 +42,7 @@ def test_the_clients_of_these_tests_have_an_incomplete_graph() -> None:
 def test_without_losses_all_clients_get_labels_in_a_graph(federation, make_shards, topology, clients) -> None:
     run = federation(make_shards(SIZES[:clients]), recovery=InGraph(), topology=topology).run()
     assert run.server.record.contributors == NAMES[:clients]
-    assert len(run.labeled_clients) == clients and attempts(run) == 1
+    assert len(run.labeled_clients) == clients and count_attempts(run) == 1
     assert sum(packet.type == "DealtShares" for packet in run.packets) == clients * degree_of(clients, Tolerance()).k
     run.assert_equals_oracle()
 
@@ -69,9 +69,9 @@ def test_a_client_lost_at_any_step_leaves_labels_equal_to_the_oracle(federation,
     faults = [Crash(name, **{when: step}) for name in lost]
     run = federation(make_shards(SIZES), recovery=InGraph(), faults=faults).run()
     counts = (step, when) in [("rowsums.mask", "after"), ("rowsums.reveal", "before"), ("rowsums.reveal", "after")]
-    assert run.server.record.contributors == (NAMES if counts or step == "rowsums.unmask" else without(*lost))
-    assert tuple(client.name for client in run.labeled_clients) == without(*lost)
-    assert attempts(run) == 1
+    assert run.server.record.contributors == (NAMES if counts or step == "rowsums.unmask" else clients_without(*lost))
+    assert tuple(client.name for client in run.labeled_clients) == clients_without(*lost)
+    assert count_attempts(run) == 1
     run.assert_equals_oracle()
 
 
@@ -81,14 +81,14 @@ def test_more_lost_than_the_graph_withstands_cost_an_attempt(federation, make_sh
     run = federation(
         make_shards(SIZES), recovery=InGraph(), faults=[Crash(n, after="rowsums.mask") for n in lost]
     ).run()
-    assert attempts(run) == 2
-    assert run.server.record.contributors == without(*lost)
+    assert count_attempts(run) == 2
+    assert run.server.record.contributors == clients_without(*lost)
     assert {loss.action for loss in run.server.lost} == {"it revealed no shares: summing starts again"}
     run.assert_equals_oracle()
     run = federation(
         make_shards(SIZES), recovery=InGraph(), faults=[Crash(n, before="rowsums.mask") for n in lost]
     ).run()
-    assert attempts(run) == 2 and run.server.record.contributors == without(*lost)
+    assert count_attempts(run) == 2 and run.server.record.contributors == clients_without(*lost)
     run.assert_equals_oracle()
 
 
@@ -144,7 +144,7 @@ def test_an_invalid_list_of_neighbours_is_refused(
     monkeypatch.setattr(run.server, "send", lying)
     run.run()
     assert any(e.party == "client/0" and problem in e.note and "Adjacent from server" in e.note for e in run.events)
-    assert run.server.record.contributors == without("client/0")
+    assert run.server.record.contributors == clients_without("client/0")
     run.assert_equals_oracle()
 
 

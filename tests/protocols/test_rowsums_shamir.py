@@ -18,11 +18,11 @@ SIZES = [5, 3, 6, 4, 2, 4, 3]
 NAMES = tuple(f"client/{i}" for i in range(len(SIZES)))
 
 
-def without(*lost: str) -> tuple[str, ...]:
+def clients_without(*lost: str) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name not in lost)
 
 
-def attempts(run) -> int:
+def count_attempts(run) -> int:
     """The number of attempts of the summing."""
     return len({packet.attempt for packet in run.packets if packet.type == "Summing"})
 
@@ -48,7 +48,7 @@ def test_without_losses_all_clients_get_labels_in_one_attempt(
     run = federation(make_shards(SIZES), recovery=Shamir(threshold), topology=topology, rows=rows).run()
     assert run.server.record.contributors == NAMES
     assert len(run.labeled_clients) == len(NAMES)
-    assert attempts(run) == 1
+    assert count_attempts(run) == 1
     run.assert_equals_oracle()
 
 
@@ -61,10 +61,10 @@ def test_a_client_lost_at_any_step_leaves_labels_equal_to_the_oracle(federation,
     # Only accepted values count.
     counts = (step, when) in [("rowsums.mask", "after"), ("rowsums.reveal", "before"), ("rowsums.reveal", "after")]
     assert run.server.record.members == NAMES
-    assert run.server.record.contributors == (NAMES if counts or step == "rowsums.unmask" else without(*lost))
-    assert tuple(client.name for client in run.labeled_clients) == without(*lost)
+    assert run.server.record.contributors == (NAMES if counts or step == "rowsums.unmask" else clients_without(*lost))
+    assert tuple(client.name for client in run.labeled_clients) == clients_without(*lost)
     assert {loss.party for loss in run.server.lost} == (set(NAMES) - set(run.server.record.contributors))
-    assert attempts(run) == 1
+    assert count_attempts(run) == 1
     run.assert_equals_oracle()
 
 
@@ -103,7 +103,7 @@ def test_clients_lost_at_different_steps_leave_labels_equal_to_the_oracle(federa
         Crash("client/6", before="rowsums.unmask"),
     ]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
-    assert run.server.record.contributors == without("client/1", "client/3")
+    assert run.server.record.contributors == clients_without("client/1", "client/3")
     assert tuple(client.name for client in run.labeled_clients) == ("client/0", "client/2", "client/4")
     assert [(loss.party, loss.step) for loss in run.server.lost] == [
         ("client/1", "rowsums.sum"),
@@ -115,7 +115,7 @@ def test_clients_lost_at_different_steps_leave_labels_equal_to_the_oracle(federa
 def test_values_of_a_lost_client_count_even_if_another_client_is_lost(federation, make_shards) -> None:
     faults = [Crash("client/1", after="rowsums.mask"), Crash("client/2", before="rowsums.mask")]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
-    assert run.server.record.contributors == without("client/2")
+    assert run.server.record.contributors == clients_without("client/2")
     run.assert_equals_oracle()
 
 
@@ -124,7 +124,7 @@ def test_with_too_few_answers_a_new_attempt_begins(federation, make_shards) -> N
     lost = NAMES[2:]
     faults = [Crash(name, after="rowsums.mask") for name in lost]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
-    assert attempts(run) == 2
+    assert count_attempts(run) == 2
     assert run.server.record.contributors == NAMES[:2]
     assert {loss.party for loss in run.server.lost} == set(lost)
     assert all(loss.action == "it revealed no shares: summing starts again" for loss in run.server.lost)
@@ -134,7 +134,7 @@ def test_with_too_few_answers_a_new_attempt_begins(federation, make_shards) -> N
 def test_with_too_few_values_a_new_attempt_begins(federation, make_shards) -> None:
     faults = [Crash(name, before="rowsums.mask") for name in NAMES[3:]]
     run = federation(make_shards(SIZES), recovery=Shamir(), faults=faults).run()
-    assert attempts(run) == 2
+    assert count_attempts(run) == 2
     assert not [p for p in run.packets if p.type == "Survivors" and len(messages_names(p)) < 3]
     assert run.server.record.contributors == NAMES[:3]
     run.assert_equals_oracle()
@@ -178,8 +178,8 @@ def test_missing_shares_leave_out_only_a_client_that_too_few_hold_shares_of(fede
     ).run()
     assert run.world.loop.time() < 10.0  # no wait lasted to its deadline
     everybody = len(receivers) == 1
-    assert run.server.record.contributors == (NAMES if everybody else without("client/4"))
-    assert attempts(run) == (1 if everybody else 2)
+    assert run.server.record.contributors == (NAMES if everybody else clients_without("client/4"))
+    assert count_attempts(run) == (1 if everybody else 2)
     run.assert_equals_oracle()
 
 
@@ -218,7 +218,7 @@ def test_a_request_for_both_kinds_of_shares_is_refused_and_traced(federation, ma
     trace = run.events
     run.run()
     refused = notes(run, "refused to reveal shares")
-    assert sorted(event.party for event in refused) == sorted(without("client/1"))
+    assert sorted(event.party for event in refused) == sorted(clients_without("client/1"))
     assert all("once an attempt" in event.note for event in refused)
     run.assert_equals_oracle()
 

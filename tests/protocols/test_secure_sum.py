@@ -29,6 +29,7 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
+from tests.protocols.conftest import watched
 
 COUNT = 7
 NAMES = tuple(f"client/{i}" for i in range(COUNT))
@@ -80,7 +81,6 @@ class Run:
     ) -> None:
         made = Settings(len(vectors[0]), **{"deadline": 10.0, "chunk": 8, "min_clients": 2, **settings})
         self.events: list[Event] = []
-        self.packets: list[Packet] = []
         world = self.world = World(
             1,
             conditions=Conditions(topology, parse_latency("lognormal:20ms,0.3")),
@@ -88,14 +88,7 @@ class Run:
             faults=faults,
             sinks=[self.events.append],
         )
-        send = world.network.send
-
-        def watched(packet: Packet) -> None:
-            self.packets.append(packet)
-            if not lose(packet):
-                send(packet)
-
-        world.network.send = watched
+        self.packets = watched(world, lose)
         self.clients = [Member(world, f"client/{i}", vector, made) for i, vector in enumerate(vectors)]
         self.server = Adder(world, [client.name for client in self.clients], made)
         try:
@@ -124,7 +117,7 @@ def vectors(dimension: int = 30, count: int = COUNT) -> list[NDArray[np.floating
     return list(np.random.default_rng(dimension).normal(scale=100, size=(count, dimension)))
 
 
-def without(*lost: str) -> tuple[str, ...]:
+def clients_without(*lost: str) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name not in lost)
 
 
@@ -149,7 +142,7 @@ def test_clients_lost_at_any_step_are_left_out_or_counted_in_one_attempt(
 ) -> None:
     run = Run(vectors(), faults=[Crash(name, **{when: step}) for name in lost])
     counts = step == "sum.reveal" or (step == "sum.mask" and when == "after")
-    run.assert_sums(NAMES if counts else without(*lost))
+    run.assert_sums(NAMES if counts else clients_without(*lost))
     assert run.count("SumStart") == COUNT  # one attempt
     assert {client.ending for client in run.clients if client.name not in lost} == {"completed"}
 
@@ -157,7 +150,7 @@ def test_clients_lost_at_any_step_are_left_out_or_counted_in_one_attempt(
 def test_a_client_lost_between_its_chunks_is_left_out_and_no_mask_is_reused() -> None:
     """The other clients send the very same bytes again."""
     run = Run(vectors(), lose=lambda p: p.type == "MaskedChunk" and p.sender == "client/2" and chunk_of(p).number == 2)
-    run.assert_sums(without("client/2"))
+    run.assert_sums(clients_without("client/2"))
     sent: dict[tuple[str, int], set[bytes]] = {}
     for packet in run.packets:
         if packet.type == "MaskedChunk":
@@ -179,7 +172,7 @@ def test_clients_lost_at_several_steps_are_left_out_of_the_sum() -> None:
         Crash("client/3", after="sum.deal"),
         Crash("client/5", after="sum.mask"),
     ]
-    Run(vectors(), faults=faults).assert_sums(without("client/1", "client/3"))
+    Run(vectors(), faults=faults).assert_sums(clients_without("client/1", "client/3"))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +185,7 @@ def test_a_client_whose_shares_too_few_hold_is_left_out_before_masking(
 ) -> None:
     """t = 4 of 7: if three other clients lack their shares, client/4's own share makes them just enough."""
     run = Run(vectors(), lose=lambda p: p.type == "DealtShares" and p.sender == "client/4" and p.receiver in receivers)
-    run.assert_sums(without(*left_out))
+    run.assert_sums(clients_without(*left_out))
     assert run.count("SumStart") == (COUNT + COUNT - 1 if left_out else COUNT)
     assert len({packet.attempt for packet in run.packets if packet.type == "MaskedChunk"}) == 1
     assert [(loss.party, loss.action) for loss in run.server.lost] == [
@@ -202,7 +195,7 @@ def test_a_client_whose_shares_too_few_hold_is_left_out_before_masking(
 
 def test_a_client_that_does_not_report_its_missing_shares_is_left_out() -> None:
     run = Run(vectors(), lose=lambda packet: packet.type == "SharesMissing" and packet.sender == "client/4")
-    run.assert_sums(without("client/4"))
+    run.assert_sums(clients_without("client/4"))
     assert {loss.party for loss in run.server.lost} == {"client/4"}
 
 

@@ -53,7 +53,7 @@ TRANSFERS = ("iknp", "naor-pinkas")
 """The slowest variants, which are tested with faults alternately in the star and in the mesh."""
 
 
-def by_default(variant: str, place: int) -> bool:
+def is_tested_by_default(variant: str, place: int) -> bool:
     """Return true if a variant is tested with the fault at this place; each slow variant has a third of the faults."""
     return variant in ("plaintext", "paillier") or place % 3 == ("unpacked", *TRANSFERS).index(variant)
 
@@ -61,7 +61,9 @@ def by_default(variant: str, place: int) -> bool:
 @pytest.mark.parametrize(
     ("variant", "topology", "faults"),
     [
-        pytest.param(variant, topology, faults, marks=[] if by_default(variant, place) else [pytest.mark.long])
+        pytest.param(
+            variant, topology, faults, marks=[] if is_tested_by_default(variant, place) else [pytest.mark.long]
+        )
         for variant in ("plaintext", *SECURE)
         for turn, topology in enumerate(("star", "mesh"))
         for place, faults in enumerate(FAULTS)

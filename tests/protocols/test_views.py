@@ -30,7 +30,7 @@ UNLIKELY = 1e-3
 """The least p-value allowed. Seeds are fixed, so that a test always gives the same result."""
 
 
-def to_server(run, kind):
+def messages_to_server(run, kind):
     """The messages of `kind` to the server, by sender, and by peer if the message names one."""
     found = {}
     for packet in run.packets:
@@ -49,10 +49,10 @@ class ServerView:
         self.points = {client.name: len(client.shard.labels) for client in run.clients}
         self.width, self.paillier = self.bits.bit_length(), variant in ("paillier", "unpacked")
         self.slots = (1 if variant == "unpacked" else 511 // self.width) if self.paillier else 0
-        self.own = {sender: message.distances for (sender,), message in to_server(run, OwnBlock).items()}
+        self.own = {sender: message.distances for (sender,), message in messages_to_server(run, OwnBlock).items()}
         self.moduli = {}
         if self.paillier:
-            joins = to_server(run, Join)
+            joins = messages_to_server(run, Join)
             self.moduli = {sender: int.from_bytes(join.contribution[:64], "big") for (sender,), join in joins.items()}
         self.t = self._numbers(run, MaskedDistances)
         self.r = self._numbers(run, Masks)
@@ -63,7 +63,7 @@ class ServerView:
     def _numbers(self, run, kind) -> dict[tuple[str, str], list[int]]:
         return {
             tuple(sorted(pair)): self.parse(sorted(pair), message.values)
-            for pair, message in to_server(run, kind).items()
+            for pair, message in messages_to_server(run, kind).items()
         }
 
     def parse(self, pair, data: bytes) -> list[int]:
@@ -126,7 +126,7 @@ def test_plain_distances_are_not_uniform(hamming_run) -> None:
 @pytest.mark.parametrize("recovery", [Restart(), Shamir()], ids=lambda recovery: recovery.name)
 def test_masked_rows_are_uniform(federation, make_shards, recovery) -> None:
     run = federation(make_shards([40, 40, 40]), recovery=recovery).run()
-    values = {sender: message.values for (sender,), message in to_server(run, MaskedRows).items()}
+    values = {sender: message.values for (sender,), message in messages_to_server(run, MaskedRows).items()}
     assert len(values) == 3
     for data in values.values():
         words = np.frombuffer(data, np.uint8).reshape(-1, 8)

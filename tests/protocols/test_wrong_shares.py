@@ -44,7 +44,7 @@ def notes(run, text: str) -> list[str]:
     return [event.party for event in run.events if text in event.note]
 
 
-def wrong(share: bytes) -> bytes:
+def wrong_share(share: bytes) -> bytes:
     """Another share that is valid by itself."""
     count = len(share) // shamir.WIDTH
     return np.random.default_rng(list(share)).integers(0, shamir.PRIME, count).astype("<u4").tobytes()
@@ -72,7 +72,7 @@ def test_a_malformed_share_for_one_client_loses_no_client(summed) -> None:
 @pytest.mark.parametrize("lost", [(), ("client/6",)], ids=["seeds", "seeds and a key"])
 def test_a_holder_that_reveals_wrong_shares_is_named(summed, lost: tuple[str, ...]) -> None:
     faults = [Crash(name, before="rowsums.mask") for name in lost]
-    run = summed(Revealed, "client/0", lambda _, m: Revealed([wrong(share) for share in m.shares]), faults=faults)
+    run = summed(Revealed, "client/0", lambda _, m: Revealed([wrong_share(share) for share in m.shares]), faults=faults)
     assert notes(run, "Revealed from client/0: its shares do not fit those of the others") == ["server"]
     assert not notes(run, "DealtShares from")
     assert run.server.record.contributors == tuple(name for name in NAMES if name not in lost)
@@ -81,21 +81,24 @@ def test_a_holder_that_reveals_wrong_shares_is_named(summed, lost: tuple[str, ..
 
 def test_a_dealer_of_wrong_shares_is_named(summed) -> None:
     cheated = ("client/0", "client/2")
-    run = summed(DealtShares, "client/4", lambda to, m: DealtShares(wrong(m.shares)) if to in cheated else m)
+    run = summed(DealtShares, "client/4", lambda to, m: DealtShares(wrong_share(m.shares)) if to in cheated else m)
     assert notes(run, "DealtShares from client/4: they do not fit together") == ["server"]
     assert not notes(run, "Revealed from")
     run.assert_equals_oracle()
 
 
 def test_a_single_wrong_share_is_blamed_on_dealer_or_holder_without_a_loss(summed) -> None:
-    run = summed(DealtShares, "client/4", lambda to, m: DealtShares(wrong(m.shares)) if to == "client/0" else m)
+    run = summed(DealtShares, "client/4", lambda to, m: DealtShares(wrong_share(m.shares)) if to == "client/0" else m)
     assert notes(run, "the share that client/4 dealt to client/0 is wrong, or wrongly revealed") == ["server"]
     run.assert_equals_oracle()
 
 
 def test_without_a_spare_share_a_wrong_one_aborts_the_sum_and_names_the_secret(summed) -> None:
     run = summed(
-        DealtShares, "client/4", lambda to, m: DealtShares(wrong(m.shares)) if to == "client/0" else m, threshold=7
+        DealtShares,
+        "client/4",
+        lambda to, m: DealtShares(wrong_share(m.shares)) if to == "client/0" else m,
+        threshold=7,
     )
     assert run.server.aborted == (
         "the sum cannot be unmasked: the seed of client/4: its 7 shares do not fit together, "

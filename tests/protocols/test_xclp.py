@@ -194,7 +194,7 @@ def test_masked_values_of_a_lost_client_count_unless_another_loss_forces_a_new_a
     both.assert_equals_oracle()
 
 
-def test_a_new_attempt_masks_afresh(federation, make_shards) -> None:
+def test_a_new_attempt_uses_new_masks(federation, make_shards) -> None:
     run = federation(make_shards([5, 5, 5, 5]), faults=[Crash("client/2", before="rowsums.mask")]).run()
     sent = [packet.data for packet in run.packets if packet.type == "MaskedRows" and packet.sender == "client/0"]
     first, second = (data[data.index(b"client/0") :] for data in sent)
@@ -306,7 +306,7 @@ def test_no_client_sends_to_another_in_the_clear_and_the_seed_stays_among_client
         assert (packet.sealing == 28) == between_clients
 
 
-def test_only_the_server_announces(federation, make_shards) -> None:
+def test_forged_announcements_of_a_client_are_ignored_and_noted(federation, make_shards) -> None:
     """A client that claims to dismiss another one, or to announce the members, is ignored, and named in the trace."""
     build = federation(make_shards([4, 4, 4]))
     byzantine = build.client("client/1")

@@ -80,11 +80,11 @@ def test_absences_of_one_client_for_two_causes_are_two_entries(tiny: Path) -> No
 # --- chains that once stopped too early or too late
 
 
-def chains(folder: Path, changes: list[str], file: Path) -> list[Line]:
+def events_with_causes(folder: Path, changes: list[str], file: Path) -> list[Line]:
     return tacit.events(run(load(file, ["expect={}", *changes]), out=folder), unfolded=True)
 
 
-def ends(lines: list[Line]) -> list[tuple[str, str]]:
+def roots_of_causes(lines: list[Line]) -> list[tuple[str, str]]:
     return [(chain[-1].kind, chain[-1].text) for line in lines for chain in line.causes]
 
 
@@ -92,22 +92,22 @@ def test_a_wait_is_explained_by_the_lost_copies_of_its_message(tiny: Path) -> No
     """The wait ended with a copy that was sent again, not with a late sender."""
     lose = 'fault=[{kind="lose", message="SumStart", peer="client/2", time=0, lasts="6s"}]'
     changes = ["protocol.name=fedavg", "training.averaging=secure", "training.rounds=2", lose]
-    lines = chains(tiny.parent / "lost", changes, tiny)
+    lines = events_with_causes(tiny.parent / "lost", changes, tiny)
     held = [line for line in lines if line.kind in ("held-up", "late") and "client/2" in line.parties]
     assert held
     for line in held:
         assert any("SumStart from server to client/2" in text and "copies of it" in text for text in line.because)
-        assert {kind for kind, _ in ends([line])} == {"fault"}
+        assert {kind for kind, _ in roots_of_causes([line])} == {"fault"}
 
 
 def test_waits_behind_a_lost_message_of_an_ordered_connection_are_explained(quick: Path) -> None:
     """All later messages of client/0 over the relay, for any receiver, wait for the lost one."""
     delay = 'fault=[{kind="delay", party="client/0", message="OwnBlock", by="20s"}]'
-    lines = chains(quick.parent / "behind", ["protocol.deadline=10s", delay], quick)
+    lines = events_with_causes(quick.parent / "behind", ["protocol.deadline=10s", delay], quick)
     missed = [line for line in lines if line.kind == "deadline"]
     assert len(missed) > 3 and all(line.causes for line in missed)
     assert any("it was behind OwnBlock" in reason for line in missed for reason in line.because)
-    assert all(kind == "fault" and "delay OwnBlock" in text for kind, text in ends(missed))
+    assert all(kind == "fault" and "delay OwnBlock" in text for kind, text in roots_of_causes(missed))
 
 
 def test_a_crash_is_the_last_cause_of_a_wait(quick: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_crash_is_the_last_cause_of_a_wait(quick: Path) -> None:
     faults = (
         'fault=[{party="client/1", at="setup.keys"}, {kind="pause", party="client/2", at="setup.keys", lasts="40s"}]'
     )
-    lines = chains(quick.parent / "two", ["protocol.deadline=10s", "protocol.min_clients=2", faults], quick)
+    lines = events_with_causes(quick.parent / "two", ["protocol.deadline=10s", "protocol.min_clients=2", faults], quick)
     line = next(line for line in lines if line.kind == "deadline" and line.party == "server")
     assert [(len(chain), chain[-1].party) for chain in line.causes] == [(1, "client/1"), (1, "client/2")]
     shown = printed("events", quick.parent / "two")
@@ -170,9 +170,11 @@ def test_a_program_that_forgets_to_await_is_reported_as_ended(tmp_path: Path) ->
         """
     file = tmp_path / "forgetful.toml"
     file.write_text(f'plugins = ["forgetful.py"]\n{text}')
-    lines = chains(tmp_path / "out", [], file)
+    lines = events_with_causes(tmp_path / "out", [], file)
     (missed,) = (line for line in lines if line.kind == "deadline")
-    assert {(kind, "its program had ended without it" in said) for kind, said in ends([missed])} == {("choice", True)}
+    assert {(kind, "its program had ended without it" in said) for kind, said in roots_of_causes([missed])} == {
+        ("choice", True)
+    }
 
 
 # --- under chaos

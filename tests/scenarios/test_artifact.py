@@ -30,12 +30,12 @@ def artifact(*arguments: str | Path) -> tuple[int, str]:
 Done = subprocess.CompletedProcess[str]
 
 
-def repeated_by_itself(folder: Path, *names: str) -> Done:
+def repeat_in_a_process(folder: Path, *names: str) -> Done:
     """Run the script like a user does, in a process that starts another for each command."""
     return warm.run([sys.executable, folder / "repeat.py", *names], cwd=folder.parent)
 
 
-def repeated(folder: Path, *names: str) -> Done:
+def repeat_here(folder: Path, *names: str) -> Done:
     """Run the script in this process. The commands that it starts are forked, so they need no second to import."""
     script = runpy.run_path(str(folder / "repeat.py"))
     script["main"].__globals__["subprocess"] = _Forked
@@ -76,7 +76,7 @@ def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path
     far = unpacked(tmp_path / "made.zip", tmp_path / "far")
     for path in far.rglob("*"):
         assert not path.is_file() or str(tmp_path) not in path.read_text(encoding="utf-8"), path
-    done = repeated_by_itself(far)
+    done = repeat_in_a_process(far)
     assert done.returncode == 0, done.stdout + done.stderr
     trace = json.loads((folder / "result.json").read_text())["trace_hash"]
     assert f"quick-3: the same (trace {trace[:16]})" in done.stdout and "2 of 2 runs are the same" in done.stdout
@@ -85,7 +85,7 @@ def test_runs_are_repeated_from_the_zip_alone(folder: Path, tiny: Path, tmp_path
     for head in ("Abstract", "Check-list", "Description", "Installation", "Evaluation and expected results"):
         assert f"\n## {head}\n" in readme
     assert trace[:16] in readme and max(map(len, readme.splitlines())) < 200
-    assert repeated_by_itself(far, "nothing").returncode == 2
+    assert repeat_in_a_process(far, "nothing").returncode == 2
 
 
 def test_a_different_result_is_reported_with_the_differences_in_the_environment(folder: Path, tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_a_different_result_is_reported_with_the_differences_in_the_environment(
     record = json.loads(expected.read_text())
     record["environment"]["packages"]["numpy"] = "1.0"
     expected.write_text(json.dumps(record))
-    assert repeated(tmp_path / "made").returncode == 0, "another environment with the same result is no difference"
+    assert repeat_here(tmp_path / "made").returncode == 0, "another environment with the same result is no difference"
     file = scenario / "scenario.toml"
     file.write_text(file.read_text().replace("seed = 3", "seed = 4"))
-    done = repeated(tmp_path / "made")
+    done = repeat_here(tmp_path / "made")
     assert done.returncode == 1 and "quick-3: DIFFERS" in done.stdout
     assert f"trace_hash: expected {record['trace_hash']}, found " in done.stdout
     assert "another environment: numpy 1.0, here " in done.stdout
@@ -124,10 +124,10 @@ def test_files_of_the_scenario_are_packed(own_data: Path, tmp_path: Path) -> Non
     scenario = tomllib.loads((far / "scenarios" / "own-3" / "scenario.toml").read_text())
     assert scenario["data"]["path"] == "inputs/points.csv" and scenario["network"]["latency"] == "csv:inputs/delays.csv"
     (tmp_path / "home" / "data" / "points.csv").unlink()
-    assert repeated(far).returncode == 0
+    assert repeat_here(far).returncode == 0
     points = far / "scenarios" / "own-3" / "inputs" / "points.csv"
     points.write_text(points.read_text() + "1,1,1\n")
-    done = repeated(far)
+    done = repeat_here(far)
     assert done.returncode == 2 and "points.csv is another file; its SHA-256 must be " in done.stdout
 
 
@@ -135,10 +135,10 @@ def test_data_can_be_left_out_of_the_artifact(own_data: Path, tmp_path: Path) ->
     assert artifact(own_data, "--out", tmp_path / "made", "--without-data")[0] == 0
     points = tmp_path / "made" / "scenarios" / "own-3" / "inputs" / "points.csv"
     assert not points.exists() and points.with_name("delays.csv").exists()
-    done = repeated(tmp_path / "made")
+    done = repeat_here(tmp_path / "made")
     assert done.returncode == 2 and f"put points.csv at {points}; its SHA-256 is " in done.stdout
     points.write_bytes((tmp_path / "home" / "data" / "points.csv").read_bytes())
-    assert repeated(tmp_path / "made").returncode == 0
+    assert repeat_here(tmp_path / "made").returncode == 0
 
 
 def test_plugins_are_packed_into_the_artifact(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_plugins_are_packed_into_the_artifact(tmp_path: Path) -> None:
     assert artifact(tmp_path / "run", "--out", tmp_path / "made")[0] == 0
     far = unpacked(tmp_path / "made.zip", tmp_path / "far")
     assert [path.name for path in far.rglob("plugins/*.py")] == ["secure_mean.py"]
-    done = repeated(far)
+    done = repeat_here(far)
     assert done.returncode == 0, done.stdout
 
 
@@ -156,7 +156,7 @@ def test_a_run_with_random_entropy_is_compared_by_its_outcome(quick: Path, tmp_p
     folder = tacit.run(tacit.load(quick, ['entropy="os"']), out=tmp_path / "run").folder
     code, output = artifact(folder, "--out", tmp_path / "made")
     assert code == 0 and 'entropy = "os": no second run has the same trace' in output
-    assert repeated(tmp_path / "made").returncode == 0
+    assert repeat_here(tmp_path / "made").returncode == 0
 
 
 def test_the_same_runs_give_the_same_zip(folder: Path, tmp_path: Path) -> None:

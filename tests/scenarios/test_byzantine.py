@@ -51,7 +51,7 @@ def ran(folder: Path, *changes: str) -> Result:
     return run(load(path, changes), out=folder / f"run-{len([*folder.iterdir()])}")
 
 
-def agreed(result: Result) -> list[float]:
+def agreed_accuracies(result: Result) -> list[float]:
     return [one.agreed_accuracy for one in result.round_records]
 
 
@@ -65,8 +65,8 @@ def test_accuracy_is_measured_on_honest_clients_only(tmp_path: Path, kind: str) 
 
 def test_colluding_clients_decide_once_they_are_the_majority(tmp_path: Path) -> None:
     few, many = (ran(tmp_path, "byzantine.kind=colluding", f"byzantine.clients={n}") for n in (1, 3))
-    assert min(agreed(few)) > 0.7
-    assert max(agreed(many)) < 0.2
+    assert min(agreed_accuracies(few)) > 0.7
+    assert max(agreed_accuracies(many)) < 0.2
     assert few.accuracy is not None and many.accuracy is not None and few.accuracy > many.accuracy
 
 

@@ -14,7 +14,7 @@ def faults(*each: Mapping[str, object]) -> str:
     return f"fault=[{', '.join('{' + table + '}' for table in tables)}]"
 
 
-def story(quick: Path, *changes: str) -> list[Line]:
+def events_of(quick: Path, *changes: str) -> list[Line]:
     changed = load(quick, ["expect={}", "protocol.deadline=10s", *changes])
     return tacit.events(run(changed, out=quick.parent / "out"), unfolded=True)
 
@@ -26,13 +26,13 @@ def losses(lines: list[Line]) -> list[Line]:
 def test_the_cause_of_a_loss_in_nested_pauses_is_the_longest_pause(quick: Path) -> None:
     first = {"kind": "pause", "party": "client/2", "time": "0s", "lasts": "10.05s"}
     second = {"kind": "pause", "party": "client/2", "time": "1s", "lasts": "2s"}
-    (lost,) = losses(story(quick, faults(first, second)))
+    (lost,) = losses(events_of(quick, faults(first, second)))
     assert lost.because[-1] == "client/2 was paused 1 s to 10.1 s (pause at 1 s)"
 
 
 def test_a_client_cut_off_from_the_next_round_is_lost_because_of_the_partition(quick: Path) -> None:
     cut = {"kind": "partition", "party": "client/2", "peer": "server", "after": "setup.keys", "lasts": "25s"}
-    first, second = losses(story(quick, faults(cut), "protocol.rounds=2"))
+    first, second = losses(events_of(quick, faults(cut), "protocol.rounds=2"))
     assert (first.round, second.round) == (1, 2)
     assert second.because[1].startswith("client/2 itself waited for SeedAgreed or NewLeader from server")
     assert " from server to client/2, sent at " in second.because[2] and " was lost at " in second.because[2]
@@ -42,7 +42,7 @@ def test_a_client_cut_off_from_the_next_round_is_lost_because_of_the_partition(q
 def test_a_client_never_called_to_a_round_is_lost_because_of_the_held_call(tiny: Path) -> None:
     """The client's own wait, for an answer to its enrolment, is not the cause."""
     hold = {"kind": "hold", "party": "server", "peer": "client/2", "message": "TrainingRound", "lasts": "12s"}
-    first, *_ = losses(story(tiny, faults(hold), "protocol.name=fedavg"))
+    first, *_ = losses(events_of(tiny, faults(hold), "protocol.name=fedavg"))
     assert first.because[1] == "client/2 itself waited for Enroll or TrainingRound from server"
     assert first.because[2].startswith("TrainingRound from server to client/2, sent at ")
     assert "was held back (hold of server and client/2 begins at TrainingRound)" in first.because[2]
@@ -51,7 +51,7 @@ def test_a_client_never_called_to_a_round_is_lost_because_of_the_held_call(tiny:
 def test_a_client_left_out_is_explained_by_its_lost_message_to_another_client(quick: Path) -> None:
     """The client has done its part, and waits for the next message, which is merely in flight."""
     lose = {"kind": "lose", "message": "PlainDistances", "party": "client/3", "peer": "client/2"}
-    lines = story(quick, faults(lose), "network.transport=datagram")
+    lines = events_of(quick, faults(lose), "network.transport=datagram")
     (lost,) = losses(lines)
     assert any(reason.startswith("PlainDistances from client/3 to client/2, sent at ") for reason in lost.because)
     assert any("(lost by a fault), not sent again (datagrams)" in reason for reason in lost.because)
@@ -60,7 +60,7 @@ def test_a_client_left_out_is_explained_by_its_lost_message_to_another_client(qu
 
 def test_a_deadline_missed_in_a_pause_of_the_waiting_party_is_explained_by_the_pause(quick: Path) -> None:
     pause = {"kind": "pause", "party": "client/1", "message": "PlainDistances", "lasts": "12s"}
-    lines = story(quick, faults(pause))
+    lines = events_of(quick, faults(pause))
     (own,) = (line for line in lines if line.kind == "deadline" and line.party == "client/1" and line.time > 12)
     assert own.because[-1].startswith("client/1 was paused ")
 
@@ -68,6 +68,6 @@ def test_a_deadline_missed_in_a_pause_of_the_waiting_party_is_explained_by_the_p
 def test_a_late_copy_is_not_the_cause_of_a_loss_if_the_first_was_in_time(quick: Path) -> None:
     """The second of two messages of a type is refused; this is not why the first was insufficient."""
     pause = {"kind": "pause", "party": "client/3", "message": "Masks", "occurrence": 2, "lasts": "11s"}
-    lost = losses(story(quick, faults(pause)))
+    lost = losses(events_of(quick, faults(pause)))
     assert lost and all("was refused" not in reason for line in lost for reason in line.because)
     assert all(line.because[-1].startswith("client/3 was paused ") for line in lost)

@@ -114,7 +114,7 @@ def test_points_of_a_file_for_testing_belong_to_no_client(quick: Path, own_file:
 # --- returns
 
 
-def cautioned(file: Path, fault: Fault, *changes: str) -> list[str]:
+def cautions_of(file: Path, fault: Fault, *changes: str) -> list[str]:
     text = ", ".join(
         f"{key} = {json.dumps(value)}"
         for key in ("party", "at", "time", "occurrence", "back_after")
@@ -126,20 +126,20 @@ def cautioned(file: Path, fault: Fault, *changes: str) -> list[str]:
 
 def test_a_back_after_without_effect_gives_a_caution(quick: Path, tiny: Path) -> None:
     crash = Fault(party="client/1", at="hamming.evaluate", back_after="1s")
-    (line,) = cautioned(quick, crash)
+    (line,) = cautions_of(quick, crash)
     assert line == (
         'fault.0.back_after = "1s" has no effect: a party that returns takes part from the next round, and there '
         "is only one round"
     )
-    assert cautioned(quick, crash, "protocol.rounds=2") == []
+    assert cautions_of(quick, crash, "protocol.rounds=2") == []
     trained = "protocol.name=fedavg"
     last = Fault(party="client/1", at="train.update", occurrence=2, back_after="1s")
-    (line,) = cautioned(tiny, last, trained)
+    (line,) = cautions_of(tiny, last, trained)
     assert line.endswith("the fault fires in the last of 2 rounds, or never")
-    assert cautioned(tiny, last, trained, "training.rounds=3") == []
+    assert cautions_of(tiny, last, trained, "training.rounds=3") == []
     enrolling = Fault(party="client/1", at="train.enroll", back_after="1s")
-    assert cautioned(tiny, enrolling, trained, "training.rounds=1") == []
-    assert cautioned(quick, Fault(party="client/1", time="0s", back_after="1ms")) == []
+    assert cautions_of(tiny, enrolling, trained, "training.rounds=1") == []
+    assert cautions_of(quick, Fault(party="client/1", time="0s", back_after="1ms")) == []
 
 
 def test_a_back_after_with_that_caution_changes_no_result(quick: Path, tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee
 from tacit.sim.hollow import Blank
-from tests.scenarios.test_lightsecagg import crashes, eight, refusals
+from tests.scenarios.test_lightsecagg import crashes, refusals, with_eight_clients
 
 WAY = ("protocol.name=fedavg", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0")
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
-    return eight(tiny, *WAY, *changes, faults=faults)
+    return with_eight_clients(tiny, *WAY, *changes, faults=faults)
 
 
 def ran(tiny: Path, *changes: str, faults: str = "") -> Result:

@@ -99,7 +99,7 @@ def test_resting_clients_leave_a_run_with_device_tables_unchanged(tables: str, m
     assert ran(scenario) == there
 
 
-def ended(simulation: Simulation) -> tuple[object, ...]:
+def figures_of(simulation: Simulation) -> tuple[object, ...]:
     try:
         summed = simulation.run()
         return simulation.trace.trace_hash, simulation.now, simulation.done, simulation.ledger.rows(), summed.outcome
@@ -121,14 +121,14 @@ def test_a_run_with_device_tables_resumed_after_any_round_ends_alike(tables: str
             at_work.append(sum(one.place == "train.update" for one in simulation.clients))
 
     simulation.after_rounds(keep)
-    unbroken = ended(simulation)
+    unbroken = figures_of(simulation)
     assert unbroken[-1] == "completed" and len(states) >= 2
     if protocol == "fedbuff" and "host" in tables:
         assert max(at_work) > 1  # the parties' jobs share cores
     for state in states:
         simulation = Simulation(scenario, engine="inline")
         simulation.restore(msgspec.msgpack.decode(state))
-        assert ended(simulation) == unbroken
+        assert figures_of(simulation) == unbroken
 
 
 # Availability
@@ -205,7 +205,7 @@ def test_an_invalid_device_key_is_named(file: Path, change: str, line: str) -> N
 def test_with_handling_a_pool_gives_the_same_run_as_inline() -> None:
     scenario = small(**TABLES["handling on a host"])
     inline, pool = (Simulation(scenario, engine=engine) for engine in ("inline", "pool:2"))
-    assert ended(inline) == ended(pool)
+    assert figures_of(inline) == figures_of(pool)
 
 
 def test_messages_take_longer_with_handling() -> None:

@@ -25,12 +25,12 @@ def fault(**keys: object) -> str:
     return "fault=[{" + ", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items()) + "}]"
 
 
-def story(quick: Path, *changes: str) -> list[Line]:
+def events_of(quick: Path, *changes: str) -> list[Line]:
     result = run(load(quick, [*FREE, *changes]), out=quick.parent / "out")
     return tacit.events(result)
 
 
-def only(lines: list[Line], kind: str) -> Line:
+def only_line(lines: list[Line], kind: str) -> Line:
     (line,) = [line for line in lines if line.kind == kind]
     return line
 
@@ -45,11 +45,11 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def test_the_events_explain_a_client_lost_by_a_crash(quick: Path) -> None:
-    lines = story(quick, fault(kind="crash", party="client/2", at="hamming.evaluate"))
-    struck = only(lines, "fault")
+    lines = events_of(quick, fault(kind="crash", party="client/2", at="hamming.evaluate"))
+    struck = only_line(lines, "fault")
     assert (struck.party, struck.step) == ("client/2", "hamming.evaluate")
     assert struck.text == "crash before hamming.evaluate, in hamming.evaluate"
-    lost = only(lines, "lost")
+    lost = only_line(lines, "lost")
     assert (lost.party, lost.step) == ("client/2", "hamming.collect")
     assert lost.because[0].startswith("server waited in hamming.collect for ")
     assert lost.because[-1].startswith("client/2 crashed at ")
@@ -62,12 +62,12 @@ def test_the_events_explain_a_client_lost_by_a_crash(quick: Path) -> None:
 
 def test_the_events_explain_a_client_left_out_by_one_lost_message(quick: Path) -> None:
     lose = fault(kind="lose", message="RoundStart", peer="client/0")
-    lines = story(quick, lose, "network.transport=datagram")
-    message = only(lines, "message")
+    lines = events_of(quick, lose, "network.transport=datagram")
+    message = only_line(lines, "message")
     assert message.time == pytest.approx(0, abs=1e-6) and message.party == "server"
     assert message.text == "RoundStart to client/0 is lost (lost by a fault), not sent again"
     assert message.consequence == "client/0 is lost at 10 s"
-    lost = only(lines, "lost")
+    lost = only_line(lines, "lost")
     assert (lost.party, lost.step) == ("client/0", "setup.keys")
     assert lost.because[:2] == (
         "server waited in setup.keys for Join from client/0 until its deadline at 10 s",
@@ -75,31 +75,31 @@ def test_the_events_explain_a_client_left_out_by_one_lost_message(quick: Path) -
     )
     assert lost.because[2].startswith("RoundStart from server to client/0, sent at 0 s, was lost at ")
     assert lost.because[2].endswith(" (lost by a fault), not sent again (datagrams)")
-    assert only(lines, "ending").party == "client/0"
+    assert only_line(lines, "ending").party == "client/0"
 
 
 def test_the_events_explain_a_client_lost_by_lost_tcp_segments(quick: Path) -> None:
     """Lost segments of the connection's set-up also delay the first message over it."""
     loses = 'link=[{party = "client/2", peer = "server", loss = 0.8}]'
-    lines = story(quick, loses, "network.transport=tcp", "network.latency=20ms")
-    lost = only(lines, "lost")
+    lines = events_of(quick, loses, "network.transport=tcp", "network.latency=20ms")
+    lost = only_line(lines, "lost")
     assert (lost.party, lost.step) == ("client/2", "setup.keys")
     assert lost.because[2].startswith("RoundStart from server to client/2, sent at 0 s, was sent again in part ")
     assert "(a part of the connection's set-up lost on the link)" in lost.because[2]
-    assert only(lines, "ending").party == "client/2"
+    assert only_line(lines, "ending").party == "client/2"
 
 
 def test_the_events_show_a_client_that_missed_only_the_end(quick: Path) -> None:
     """The server did not notice it: the reason is in the client's own wait."""
     lose = fault(kind="lose", message="SummedRows", peer="client/1")
-    lost = only(story(quick, lose, "network.transport=datagram"), "lost")
+    lost = only_line(events_of(quick, lose, "network.transport=datagram"), "lost")
     assert lost.party == "client/1" and lost.because[0].startswith("client/1 waited in rowsums.mask for ")
     assert lost.because[1].startswith("SummedRows from server to client/1, sent at ")
 
 
 def test_a_healed_partition_loses_no_client_and_explains_late_messages(quick: Path) -> None:
-    lines = story(quick, fault(kind="partition", party="client/1", at="hamming.encode", lasts="3s"))
-    began, healed = only(lines, "fault"), only(lines, "return")
+    lines = events_of(quick, fault(kind="partition", party="client/1", at="hamming.encode", lasts="3s"))
+    began, healed = only_line(lines, "fault"), only_line(lines, "return")
     assert began.text == "partition of client/1 and * begins before hamming.encode, in hamming.encode"
     assert healed.text.startswith("partition of client/1 and * heals")
     assert healed.time == pytest.approx(began.time + 3)
@@ -111,27 +111,27 @@ def test_a_healed_partition_loses_no_client_and_explains_late_messages(quick: Pa
 
 
 def test_a_pause_explains_the_wait_of_other_parties(quick: Path) -> None:
-    lines = story(quick, fault(kind="pause", party="client/3", message="MaskedRows", lasts="4s"))
-    assert only(lines, "return").text.startswith("resume")
-    held = only(lines, "held-up")
+    lines = events_of(quick, fault(kind="pause", party="client/3", message="MaskedRows", lasts="4s"))
+    assert only_line(lines, "return").text.startswith("resume")
+    held = only_line(lines, "held-up")
     assert held.party == "server" and "for MaskedRows from client/3 than from the others" in held.text
     assert held.because[0].startswith("client/3 was paused ")
 
 
 def test_the_events_show_a_client_that_returns(quick: Path) -> None:
-    lines = story(quick, fault(kind="crash", party="client/2", at="lsh.hash", back_after="1s"))
-    assert only(lines, "return").text == "rejoin as incarnation 2"
-    assert "and was back at 1." in only(lines, "lost").because[-1]
+    lines = events_of(quick, fault(kind="crash", party="client/2", at="lsh.hash", back_after="1s"))
+    assert only_line(lines, "return").text == "rejoin as incarnation 2"
+    assert "and was back at 1." in only_line(lines, "lost").because[-1]
 
 
 def test_the_events_explain_a_late_answer_by_its_delay_fault(quick: Path) -> None:
     delay = fault(kind="delay", party="client/1", message="Join", by="15s")
-    lost = only(story(quick, delay), "lost")
+    lost = only_line(events_of(quick, delay), "lost")
     assert "was delayed by a fault (delay Join) and was not received" in lost.because[-1]  # before the run ended
 
 
 def test_a_run_without_faults_has_only_the_event_of_its_outcome(quick: Path) -> None:
-    assert [line.kind for line in story(quick)] == ["outcome"]
+    assert [line.kind for line in events_of(quick)] == ["outcome"]
 
 
 def test_the_end_of_a_run_prints_why_each_party_was_lost(quick: Path) -> None:

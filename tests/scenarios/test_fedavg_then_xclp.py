@@ -63,7 +63,7 @@ def crash(where: str, party: str = "client/1", more: str = "") -> str:
     return f"[[fault]]\nkind = 'crash'\nparty = '{party}'\nat = '{where}'\n{more}"
 
 
-def trained(result: Result) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def trained_layers(result: Result) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Weights and biases of the two layers, of 64 x 16 and 16 x 10 numbers."""
     with np.load(result.folder / "model.npz") as arrays:
         vector = arrays["parameters"]
@@ -82,7 +82,7 @@ def test_a_run_trains_then_labels_and_reports_all_rounds_and_baselines(tmp_path:
     assert sum(predicted(result.folder).values()) == result.bytes_payload
 
     held, shards = split_data(load(result.folder))
-    w, b, v, c = trained(result)
+    w, b, v, c = trained_layers(result)
     hits = [((s.points @ w + b) @ v + c).argmax(1)[s.new] == s.labels[s.new] for s in shards]
     assert result.baselines["network"] == np.concatenate(hits).mean()
     lines = [line.split(",") for line in (result.folder / "labels.csv").read_text().splitlines()[1:]]
@@ -105,7 +105,7 @@ def test_hashes_are_made_of_the_trained_models_features(tmp_path: Path) -> None:
     simulation = Simulation(scenario, engine="inline")
     try:
         simulation.run()
-        w, b, _, _ = trained(result)
+        w, b, _, _ = trained_layers(result)
         for client in simulation.clients:
             features = client.shard.points @ w + b
             features /= np.linalg.norm(features, axis=1, keepdims=True)

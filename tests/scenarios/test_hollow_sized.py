@@ -25,7 +25,9 @@ VARIANTS = {
 }
 
 
-def sized_and_real(quick: Path, out: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]) -> tuple[Result, ...]:
+def run_hollow_and_real(
+    quick: Path, out: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]
+) -> tuple[Result, ...]:
     """A run on hollow values, and the real one."""
     real = run(read(quick, [*SMALL, *CALM, *settings]).scenario, out=out / "real")
     monkeypatch.setattr(sized, "MOST_POINTS", 1)
@@ -48,7 +50,7 @@ def test_messages_bytes_and_time_of_a_hollow_run_equal_the_real_run(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
     settings = [f"protocol.hamming={variant.split()[0]}", *VARIANTS[variant]]
-    sized, real = sized_and_real(quick, tmp_path, monkeypatch, settings)
+    sized, real = run_hollow_and_real(quick, tmp_path, monkeypatch, settings)
     assert (sized.outcome, sized.fidelity, sized.unmet) == ("completed", "sized", [])
     names = ("message_count", "bytes_total", "bytes_payload", "bytes_sealing", "bytes_envelope", "lost")
     for name in names:
@@ -81,11 +83,11 @@ def test_outputs_of_a_hollow_run_state_its_fidelity(
 )
 def test_only_large_sized_runs_are_hollow(quick: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
     monkeypatch.setattr(sized, "MOST_POINTS", 1)
-    assert goes_hollow(quick, [*SMALL, *CALM, "fidelity=sized"])
-    assert not goes_hollow(quick, [*SMALL, *CALM, *changes])
+    assert uses_hollow_values(quick, [*SMALL, *CALM, "fidelity=sized"])
+    assert not uses_hollow_values(quick, [*SMALL, *CALM, *changes])
 
 
-def goes_hollow(quick: Path, settings: list[str]) -> bool:
+def uses_hollow_values(quick: Path, settings: list[str]) -> bool:
     """True if a run of the scenario with these settings uses hollow values."""
     scenario = read(quick, settings).scenario
     return sized.is_hollow(scenario, named(split_data(scenario)[1]))

@@ -22,7 +22,7 @@ def inputs(seed: int = 1, spread: float = 1.0) -> dict[str, Input]:
     return {name: Input(spread * random.normal(size=SIZE), 100.0 * place) for place, name in enumerate(NAMES, 1)}
 
 
-def a_sum(found: Vector | None = None, **changes: object) -> RoundSum:
+def round_sum(found: Vector | None = None, **changes: object) -> RoundSum:
     """A round that lost the last client, whose aggregate is exact or `found`."""
     before = np.random.default_rng(9).normal(size=SIZE)
     one = RoundSum(np.zeros(SIZE), inputs(), NAMES[:5], WEIGHTED, before, {1: before[::-1].copy()}, LAYERS)
@@ -33,14 +33,14 @@ def a_sum(found: Vector | None = None, **changes: object) -> RoundSum:
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(RULES), st.integers(1, 6))
 def test_aggregates_in_float32_are_judged_right_by_every_rule(seed: int, rule: object, survivors: int) -> None:
-    one = a_sum(inputs=inputs(seed), rule=rule, survivors=NAMES[:survivors])
+    one = round_sum(inputs=inputs(seed), rule=rule, survivors=NAMES[:survivors])
     assert judge(replace(one, found=one.expected.astype(np.float32).astype(np.float64))).status == "ok"
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(0, SIZE - 1), st.floats(1e-3, 10))
 def test_a_single_wrong_number_is_found(seed: int, place: int, by: float) -> None:
-    one = a_sum(inputs=inputs(seed))
+    one = round_sum(inputs=inputs(seed))
     found = one.expected.copy()
     found[place] += by
     verdict = judge(replace(one, found=found))
@@ -60,7 +60,7 @@ def layer_of(one: RoundSum, values: Vector) -> Vector:
 
 
 PREVIOUS = {name: each.vector for name, each in inputs(seed=2).items()}
-ONE = a_sum(previous=PREVIOUS)
+ONE = round_sum(previous=PREVIOUS)
 BEFORE = ONE.before if ONE.before is not None else np.zeros(SIZE)
 MISTAKES = {
     "lost weights": np.mean([ONE.inputs[name].vector for name in NAMES[:5]], axis=0),
@@ -134,7 +134,7 @@ def quantised(one: RoundSum, quantiser: Quantiser) -> Vector:
     ],
 )
 def test_errors_by_quantisation_are_named(quantiser: Quantiser, words: str) -> None:
-    one = a_sum(quantiser=quantiser)
+    one = round_sum(quantiser=quantiser)
     verdict = judge(replace(one, found=quantised(one, quantiser)))
     assert words in verdict.reason
     assert verdict.status == ("wrong" if words not in ("", "coarse") else "ok")
@@ -144,7 +144,7 @@ def test_errors_by_quantisation_are_named(quantiser: Quantiser, words: str) -> N
 
 def test_the_rule_of_an_app_is_inferred_from_its_rounds() -> None:
     for rule in RULES:
-        rounds = [a_sum(inputs=inputs(seed), rule=rule) for seed in (1, 2)]
+        rounds = [round_sum(inputs=inputs(seed), rule=rule) for seed in (1, 2)]
         assert fitting([replace(one, rule=WEIGHTED) for one in rounds]) == rule
-    assert fitting([a_sum(), a_sum(rule=MEAN)]) is None
+    assert fitting([round_sum(), round_sum(rule=MEAN)]) is None
     assert fitting([]) is None

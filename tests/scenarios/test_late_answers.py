@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-def late(name: str, changes: list[str], step: str, path: Path) -> Result:
+def run_with_late_answers(name: str, changes: list[str], step: str, path: Path) -> Result:
     """The run in which too few answers arrive in time in round 1, all arrive later, and client/4 is lost in round 2."""
     delays = [
         f'{{kind="delay", party="client/{j}", peer="server", message="Revealed", by="{by}s", occurrence=1}}'
@@ -46,7 +46,7 @@ def test_a_round_lost_after_masked_values_aborts_the_run(
     name: str, changes: list[str], step: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
-    result = late(name, changes, step, tmp_path / "run")
+    result = run_with_late_answers(name, changes, step, tmp_path / "run")
     assert result.outcome == "aborted" and result.reason.startswith("round 1 is lost: the sum stays masked:")
     assert result.reason.endswith(rounds.SAME_AGAIN)
     assert masking_rounds(result) == {1}
@@ -59,7 +59,7 @@ def test_clients_refuse_a_server_that_continues_after_a_lost_sum(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(rounds, "latest", lambda me, what: (0, 0))
-    result = late(name, changes, step, tmp_path / "run")
+    result = run_with_late_answers(name, changes, step, tmp_path / "run")
     assert masking_rounds(result) == {1}
     refused = "refused to take part in round 2: it begins as round 1, for which it has sent masked values"
     assert refused in notes(result)

@@ -18,14 +18,14 @@ from tacit.protocols.sums import consistency, lightsecagg
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
 
 
-def eight(tiny: Path, *changes: str, faults: str = "") -> Scenario:
+def with_eight_clients(tiny: Path, *changes: str, faults: str = "") -> Scenario:
     """The scenario of `tiny` with `changes`, for eight clients, of which a sum may lose three."""
     tiny.write_text(tiny.read_text() + faults)
     return load(tiny, ["data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
-    return eight(tiny, *WAY, *changes, faults=faults)
+    return with_eight_clients(tiny, *WAY, *changes, faults=faults)
 
 
 def crashes(*steps: str) -> str:

@@ -33,7 +33,7 @@ CATCHES = """try:
             while True: pass"""
 
 
-def written(folder: Path, body: str, vectors: float = 1.0) -> Path:
+def write_scenario(folder: Path, body: str, vectors: float = 1.0) -> Path:
     """A scenario whose server executes `body` in its first step."""
     (folder / "mine.py").write_text(PLUGIN.format(body=body, vectors=vectors))
     (folder / "mine.toml").write_text(TRAINING + 'update = "stuck"\n')
@@ -42,7 +42,7 @@ def written(folder: Path, body: str, vectors: float = 1.0) -> Path:
 
 @pytest.mark.parametrize(("body", "line"), [(SLEEPS, 9), (LOOPS, 9), (CATCHES, 10)])
 def test_an_endless_plugin_is_ended_at_the_limit_and_named(body: str, line: int, tmp_path: Path) -> None:
-    path = written(tmp_path, body)
+    path = write_scenario(tmp_path, body)
     ended = CliRunner().invoke(app, ["run", str(path), "--limit", "500ms", "--out", str(tmp_path / "run")])
     assert ended.exit_code == 1 and "Traceback" not in ended.output
     record = json.loads((tmp_path / "run" / "result.json").read_text())
@@ -55,14 +55,14 @@ def test_an_endless_plugin_is_ended_at_the_limit_and_named(body: str, line: int,
 
 
 def test_an_endless_job_of_a_pool_is_named_at_the_limit(tmp_path: Path) -> None:
-    path = written(tmp_path, SLEEPS, vectors=1e6)
+    path = write_scenario(tmp_path, SLEEPS, vectors=1e6)
     result = tacit.run(path, engine="pool:1", out=tmp_path / "run", limit=4)
     assert result.outcome == "failed" and isinstance(result.error, LimitReached)
     assert "server in train.average, in the job " in result.reason
 
 
 def test_a_run_within_its_limit_has_the_trace_of_a_run_without_limit(tmp_path: Path) -> None:
-    path = written(tmp_path, "pass")
+    path = write_scenario(tmp_path, "pass")
     with_limit = tacit.run(path, out=tmp_path / "with", limit=100.0)
     without = tacit.run(path, out=tmp_path / "without")
     assert (with_limit.outcome, with_limit.trace_hash) == ("completed", without.trace_hash)
@@ -70,7 +70,7 @@ def test_a_run_within_its_limit_has_the_trace_of_a_run_without_limit(tmp_path: P
 
 @pytest.mark.parametrize("limit", ["0", "soon", "-1s"])
 def test_an_invalid_limit_is_refused(limit: str, tmp_path: Path) -> None:
-    ended = CliRunner().invoke(app, ["run", str(written(tmp_path, "pass")), f"--limit={limit}"])
+    ended = CliRunner().invoke(app, ["run", str(write_scenario(tmp_path, "pass")), f"--limit={limit}"])
     assert ended.exit_code == 2
     with pytest.raises(ValueError, match="limit is 0; allowed: seconds > 0"):
-        tacit.run(written(tmp_path, "pass"), limit=0)
+        tacit.run(write_scenario(tmp_path, "pass"), limit=0)

@@ -41,7 +41,7 @@ def figures(scenario: Scenario, out: Path) -> dict[str, Any]:
     return {k: v for k, v in result.record().items() if k not in ("wall_seconds", "peak_memory", "environment")}
 
 
-def alike_at_rest(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def assert_equal_at_rest(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = figures(scenario, tmp_path / "there")
     monkeypatch.setattr(experiment, "AWAKE", 0)
     assert figures(scenario, tmp_path / "resting") == there
@@ -49,7 +49,7 @@ def alike_at_rest(scenario: Scenario, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("faults", FAULTS)
 def test_resting_clients_leave_a_run_unchanged(faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alike_at_rest(small(f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
+    assert_equal_at_rest(small(f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("faults", ["nobody", "come and go", "late"])
@@ -57,7 +57,7 @@ def test_resting_clients_leave_a_run_unchanged(faults: str, tmp_path: Path, monk
 def test_resting_clients_leave_runs_of_fedbuff_and_over_selection_unchanged(
     way: str, faults: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alike_at_rest(small(way, f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
+    assert_equal_at_rest(small(way, f"fault={FAULTS[faults]}"), tmp_path, monkeypatch)
 
 
 def parties_of(simulation: Simulation) -> int:
@@ -83,7 +83,7 @@ class Census:
                 self.parties = max(self.parties, parties_of(self.simulation))
 
 
-def counted(scenario: Scenario, kinds: tuple[str, ...] = ("leave",), every: int = 1) -> tuple[Census, Simulation]:
+def run_census(scenario: Scenario, kinds: tuple[str, ...] = ("leave",), every: int = 1) -> tuple[Census, Simulation]:
     census = Census(kinds, every)
     census.simulation = Simulation(scenario, sinks=[census], engine="inline")
     assert census.simulation.registered.made == 0
@@ -94,7 +94,7 @@ def counted(scenario: Scenario, kinds: tuple[str, ...] = ("leave",), every: int 
 
 def test_clients_at_rest_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "AWAKE", 10)
-    census, simulation = counted(small("data.clients=60", "training.share=0.1"), ("metric",))
+    census, simulation = run_census(small("data.clients=60", "training.share=0.1"), ("metric",))
     called = sum(len(one.cohort) for one in simulation.observer.rounds)
     assert simulation.registered.made == 60 + called  # each client enrols once
     assert 1 <= census.awake <= called / 3
@@ -107,7 +107,7 @@ def test_memory_grows_with_the_cohort_among_ten_thousand_clients() -> None:
     changes = ["data.clients=10000", "training.rounds=3"]
     for share, cohort in (("0.01", 100), ("0.02", 200)):
         scenario = load("many-clients", [*changes, f"training.share={share}"])
-        census, simulation = counted(scenario, ("fault",), every=50)
+        census, simulation = run_census(scenario, ("fault",), every=50)
         assert census.seen > 1000
         assert census.awake <= cohort + 30  # and those that enrol at the same time
         assert census.parties <= cohort + 30

@@ -171,14 +171,16 @@ def test_only_recorded_messages_are_used(chance: Path, monkeypatch: pytest.Monke
     with closing(sqlite3.connect(record, isolation_level=None)) as connection:
         for row, data in connection.execute("SELECT rowid, frame FROM contents").fetchall():
             frame = decode_frame(data)
-            other = Frame(*[getattr(frame, name) for name in frame.__struct_fields__[:-1]], encode_body(blank(fresh)))
+            other = Frame(
+                *[getattr(frame, name) for name in frame.__struct_fields__[:-1]], encode_body(message_of(fresh))
+            )
             encoded = encode_body(other)  # type: ignore[arg-type]
             connection.execute("UPDATE contents SET frame = ? WHERE rowid = ?", (encoded, row))
     replaced = attack(load(honest.folder), record)
     assert replaced is not None and abs(replaced.auc - 0.5) < 0.1
 
 
-def blank(model: bytes) -> LocalModel:
+def message_of(model: bytes) -> LocalModel:
     return LocalModel(model, [], bytes(16))
 
 

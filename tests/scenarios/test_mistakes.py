@@ -156,7 +156,7 @@ def test_unknown_names_are_refused_with_a_hint() -> None:
         (["bench", "crypto", "--nosuch"], "No such option '--nosuch'"),
     ],
 )
-def test_usage_errors_are_one_line(words: list[str], line: str) -> None:
+def test_a_usage_error_is_one_line_that_says_what_is_allowed(words: list[str], line: str) -> None:
     assert refused(*words).replace(": --", " '--").startswith(line.split("'--")[0])
 
 

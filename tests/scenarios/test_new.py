@@ -31,7 +31,7 @@ def validator() -> Draft7Validator:
     return Draft7Validator(scenario_schema())
 
 
-def runs_as_it_says(file: Path, *options: str) -> tacit.Result:
+def run_new_scenario(file: Path, *options: str) -> tacit.Result:
     code, output = new(file, *options)
     assert code == 0, output
     text = file.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_the_default_file_has_a_comment_for_nearly_every_key(tmp_path: Path) -> 
 @pytest.mark.long
 def test_the_default_file_runs_and_loses_the_crashing_client(tmp_path: Path) -> None:
     """45 pairs of its ten clients compute their distances; the next test runs the file for four clients."""
-    result = runs_as_it_says(tmp_path / "first.toml")
+    result = run_new_scenario(tmp_path / "first.toml")
     assert (result.outcome, {loss.party for loss in result.lost}) == ("completed", {"client/3"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first.toml", SCHEMA_FILE]
 
@@ -67,24 +67,26 @@ RUNNABLE = [name for name in PROTOCOLS if name not in ("flower", "centralised")]
     "protocol", [pytest.param(name, marks=[pytest.mark.long] if name in COSTLY else []) for name in RUNNABLE]
 )
 def test_a_file_can_be_made_for_every_protocol(tmp_path: Path, protocol: str) -> None:
-    result = runs_as_it_says(tmp_path / "one.toml", "--protocol", protocol, "--clients", "4", "--network", "fiber")
+    result = run_new_scenario(tmp_path / "one.toml", "--protocol", protocol, "--clients", "4", "--network", "fiber")
     assert result.faults
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_file_can_be_made_for_every_kind_of_fault(tmp_path: Path, fault: str) -> None:
-    result = runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedavg", "--clients", "5", "--fault", fault)
+    result = run_new_scenario(tmp_path / "one.toml", "--protocol", "fedavg", "--clients", "5", "--fault", fault)
     assert {strike.kind for strike in result.faults} == ({fault} - {"none"})
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_file_can_be_made_for_every_network(tmp_path: Path, network: str) -> None:
-    runs_as_it_says(tmp_path / "one.toml", "--protocol", "fedct", "--clients", "4", "--network", network, "--seed", "5")
+    run_new_scenario(
+        tmp_path / "one.toml", "--protocol", "fedct", "--clients", "4", "--network", network, "--seed", "5"
+    )
     assert tacit.load(tmp_path / "one.toml").seed == 5
 
 
 def test_a_file_whose_fault_aborts_the_run_expects_the_abort(tmp_path: Path) -> None:
-    assert runs_as_it_says(tmp_path / "few.toml", "--clients", "3").outcome == "aborted"
+    assert run_new_scenario(tmp_path / "few.toml", "--clients", "3").outcome == "aborted"
 
 
 def test_a_file_can_use_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def settings(**values: Any) -> list[str]:
     return [f"data.{key}={value}" for key, value in values.items()]
 
 
-def carried_out(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Shard]]:
+def run_completed(quick: Path, out: Path, **values: Any) -> tuple[Result, list[Shard]]:
     scenario = read(quick, settings(**{"limit": 200, **values})).scenario
     result = run(scenario, out=out)
     assert (result.outcome, result.unmet) == ("completed", [])
@@ -74,12 +74,12 @@ def test_orthogonal_planes_give_other_bits_and_labels_equal_to_the_oracle(
 
 
 def test_each_client_has_the_given_number_of_new_points(quick: Path, tmp_path: Path) -> None:
-    _, shards = carried_out(quick, tmp_path / "out", new=7, labeled=1.0)
+    _, shards = run_completed(quick, tmp_path / "out", new=7, labeled=1.0)
     assert [shard.new.sum() for shard in shards] == [7, 7, 7, 7]
 
 
 def test_one_client_can_be_left_out_of_training(quick: Path, tmp_path: Path) -> None:
-    result, shards = carried_out(quick, tmp_path / "out", without_labels='["client/2"]', labeled=1.0)
+    result, shards = run_completed(quick, tmp_path / "out", without_labels='["client/2"]', labeled=1.0)
     assert [bool(shard.labeled.all()) for shard in shards] == [True, True, False, True]
     assert not shards[2].labeled.any() and shards[2].new.all()
     assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: shard.new)
@@ -90,7 +90,7 @@ def test_one_client_can_be_left_out_of_training(quick: Path, tmp_path: Path) -> 
 def test_unlabeled_training_data_changes_no_labeled_or_new_points(quick: Path, tmp_path: Path) -> None:
     found = {}
     for share in (0, 0.5, 1):
-        result, shards = carried_out(
+        result, shards = run_completed(
             quick, tmp_path / str(share), new=10, labels_per_client=12, unlabeled=share, clients=4
         )
         assert [shard.labeled.sum() for shard in shards] == [12] * 4
@@ -101,7 +101,7 @@ def test_unlabeled_training_data_changes_no_labeled_or_new_points(quick: Path, t
 
 
 def test_without_new_points_accuracy_is_that_of_the_unlabeled(quick: Path, tmp_path: Path) -> None:
-    result, shards = carried_out(quick, tmp_path / "out")
+    result, shards = run_completed(quick, tmp_path / "out")
     assert result.accuracy == accuracy_by_hand(result, shards, lambda shard: ~shard.labeled)
     assert result.measured_on.startswith("the unlabeled points")
 

@@ -20,12 +20,12 @@ UNDISTURBED = ["fault=[]", "network.loss=0.0", 'engine="inline"', "expect={}"]
 Run = Callable[[list[str]], "subprocess.CompletedProcess[str]"]
 
 
-def cold(command: list[str]) -> "subprocess.CompletedProcess[str]":
+def run_in_a_new_process(command: list[str]) -> "subprocess.CompletedProcess[str]":
     """Run a command in a process of its own, which imports everything itself."""
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def check(file: str, changes: list[str], folder: Path, ran: Run = cold) -> None:
+def check(file: str, changes: list[str], folder: Path, ran: Run = run_in_a_new_process) -> None:
     """Check the time within 1 % and the memory within 25 % against a run with the same seed in its own process.
 
     A forked process has some 15 MB less: the pages of libraries that only imports touch. That is too much of a
@@ -53,7 +53,7 @@ def test_predictions_of_all_shipped_protocols_equal_their_runs(name: str, tmp_pa
         changes += ["data.clients=3", "training.rounds=2"]
     file, changes = "fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes]
     loaded = PROTOCOLS[name].loaded(read(file, changes).scenario)
-    check(file, changes, tmp_path / "run", warm.run if loaded >= TORCH else cold)
+    check(file, changes, tmp_path / "run", warm.run if loaded >= TORCH else run_in_a_new_process)
 
 
 @pytest.mark.long

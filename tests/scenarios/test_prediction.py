@@ -30,7 +30,7 @@ def scenario(changes):
     return load("xclp-digits", [*SMALL, "expect.lost=[]", "fault=[]", "protocol.k=5", *changes])
 
 
-def time_of(asked) -> HammingTime:
+def predicted_hamming_time(asked) -> HammingTime:
     material = material_of(asked)
     shards = PROTOCOLS[asked.protocol.name].largest(asked, named(material.shards))
     found = hamming_time(asked, shards, material.fleet)
@@ -58,7 +58,7 @@ def test_the_estimated_time_is_close_to_that_of_the_run(variant, tmp_path):
     asked = scenario([*VARIANTS[variant], "protocol.deadline=10000s", "data.clients=3"])
     result = run(asked, out=tmp_path / "run", engine="inline")
     assert result.outcome == "completed" and not result.lost
-    assert 0.5 < time_of(asked).seconds / seconds_of_hamming(result) < 2
+    assert 0.5 < predicted_hamming_time(asked).seconds / seconds_of_hamming(result) < 2
 
 
 def test_too_short_a_deadline_is_reported_with_one_that_suffices(tmp_path):
@@ -79,8 +79,8 @@ def test_a_sufficient_deadline_gives_no_caution(changes):
 
 
 def test_free_computing_is_estimated_to_take_no_time():
-    assert time_of(scenario(["cost=free"])).computing == 0
-    one, four = (time_of(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
+    assert predicted_hamming_time(scenario(["cost=free"])).computing == 0
+    one, four = (predicted_hamming_time(scenario([f"device.cores={cores}"])).computing for cores in (1, 4))
     assert one == pytest.approx(3 * four)  # with each of three other clients
 
 

@@ -29,7 +29,7 @@ def training(presence: str, *faults: str, more: tuple[str, ...] = ()) -> tacit.S
     return load("training-stragglers", [*SMALL, *keys, f"fault=[{', '.join(faults)}]", *more])
 
 
-def called(result: tacit.Result) -> list[set[str]]:
+def clients_called(result: tacit.Result) -> list[set[str]]:
     """The clients that are called to each round."""
     events = result.frame("messages")
     calls = events[events.type == "TrainingRound"]
@@ -43,15 +43,15 @@ def test_presence_by_connection_detects_a_crash_but_no_power_loss(tmp_path: Path
     )
     assert 5 * deadline > blind.virtual_seconds > 4 * deadline  # rounds 3 to 6
     assert 3 * deadline > seeing.virtual_seconds > 2 * deadline  # it waits for client/5 alone, in rounds 5 and 6
-    assert ["client/3" in members for members in called(seeing)] == [True, True, True, False, False, False]
-    assert all("client/5" in members for members in called(seeing))
+    assert ["client/3" in members for members in clients_called(seeing)] == [True, True, True, False, False, False]
+    assert all("client/5" in members for members in clients_called(seeing))
     assert [loss.party for loss in seeing.lost].count("client/3") == 1
 
 
 def test_heartbeats_detect_crashes_and_power_losses_and_are_counted_as_bytes(tmp_path: Path) -> None:
     result = tacit.run(training("heartbeat", CRASH, POWER), out=tmp_path / "run")
     assert result.virtual_seconds < 60
-    assert all(not {"client/3", "client/5"} & members for members in called(result)[3:])
+    assert all(not {"client/3", "client/5"} & members for members in clients_called(result)[3:])
     beats = [row for row in tacit.bytes(tmp_path / "run").frame().to_dict("records") if row["type"] == "Heartbeat"]
     assert [(row["step"], row["payload"]) for row in beats] == [("presence.heartbeat", 0)]
     # The two other clients are gone before their first heartbeat.
@@ -66,14 +66,14 @@ def test_a_client_that_sends_slowly_counts_as_present(tmp_path: Path) -> None:
     slow = ("network.up=5kbit/s", "protocol.heartbeat=0.2s", "training.rounds=2", "data.clients=4")
     result = tacit.run(training("heartbeat", more=slow), out=tmp_path / "run")
     assert (result.outcome, result.lost) == ("completed", [])
-    assert result.virtual_seconds > 2 * 4 and all(len(members) == 4 for members in called(result)[:2])
+    assert result.virtual_seconds > 2 * 4 and all(len(members) == 4 for members in clients_called(result)[:2])
 
 
 @pytest.mark.parametrize("presence", ["connection", "heartbeat"])
 def test_a_returned_client_is_called_again(presence: str, tmp_path: Path) -> None:
     back = CRASH[:-1] + ', back_after="1s"}'
     result = tacit.run(training(presence, back, more=("protocol.heartbeat=0.2s",)), out=tmp_path / "run")
-    there = ["client/3" in members for members in called(result)]
+    there = ["client/3" in members for members in clients_called(result)]
     assert there[0] and not all(there) and there[-1]
     assert result.outcome == "completed" and result.virtual_seconds < 30
 
@@ -182,7 +182,7 @@ def test_heartbeats_work_on_every_transport(network: list[str], tmp_path: Path) 
     scenario = training("heartbeat", CRASH, POWER, more=tuple(keys))
     result = tacit.run(scenario, out=tmp_path / "run")
     assert result.outcome == "completed" and result.virtual_seconds < 60
-    assert not {"client/3", "client/5"} & called(result)[-1]
+    assert not {"client/3", "client/5"} & clients_called(result)[-1]
     assert predict_run(scenario).virtual_seconds == result.virtual_seconds  # of this seed
 
 

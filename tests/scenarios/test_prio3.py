@@ -153,7 +153,7 @@ AVERAGES = (
 )  # fmt: skip
 
 
-def sent_in(result: Result) -> dict[str, int]:
+def payload_by_type(result: Result) -> dict[str, int]:
     """The bytes of payload by message type."""
     counted: dict[str, int] = {}
     for row in byte_rows(result.folder):
@@ -167,7 +167,7 @@ def test_proved_averages_equal_the_oracle_and_bytes_equal_the_formula(file: Path
     secure = ran(file, *AVERAGES, "training.averaging=secure", out="secure")
     assert (result.outcome, result.equals_plaintext, result.lost) == ("completed", True, [])
     assert result.model_digest == secure.model_digest  # exact: the same integers
-    counted = sent_in(result)
+    counted = payload_by_type(result)
     assert counted["Report"] and predicted(result.folder, counted) == counted
     assert [one.loss for one in result.round_records] == [one.loss for one in secure.round_records]
 

@@ -37,12 +37,12 @@ def refused(folder: Path, *options: str) -> str:
     return line
 
 
-def spoil(broken: Path, tmp_path: Path) -> Path:
+def copy_of(broken: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(broken, tmp_path / "copy"))
 
 
 def test_the_command_resumes_a_run_and_states_the_round(broken: Path, tmp_path: Path) -> None:
-    found = CliRunner().invoke(app, ["run", "--resume", str(spoil(broken, tmp_path)), "--engine", "inline"])
+    found = CliRunner().invoke(app, ["run", "--resume", str(copy_of(broken, tmp_path)), "--engine", "inline"])
     assert found.exit_code == 0, found.output
     assert "resumed   after round" in found.stdout
     assert "unused" not in found.stdout
@@ -50,7 +50,7 @@ def test_the_command_resumes_a_run_and_states_the_round(broken: Path, tmp_path: 
 
 
 def test_bytes_of_an_interrupted_run_are_labelled_so_far(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
+    folder = copy_of(broken, tmp_path)
     assert CliRunner().invoke(app, ["bytes", str(folder)]).stdout.splitlines()[0].endswith(": so far)")
     (folder / "result.json").write_text('{"outcome"')
     cut = CliRunner().invoke(app, ["bytes", str(folder)])
@@ -71,7 +71,7 @@ def test_a_run_that_trains_no_model_is_refused(break_off: BreakOff, quick: Path,
 
 
 def test_a_damaged_checkpoint_is_refused(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
+    folder = copy_of(broken, tmp_path)
     data = bytearray((folder / "checkpoint").read_bytes())
     data[-20] ^= 1
     (folder / "checkpoint").write_bytes(data)
@@ -86,11 +86,11 @@ def test_a_checkpoint_of_another_version_is_refused(
     broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tacit.scenarios.running.checkpoint.version", lambda: "99.0")
-    assert "and this is 99.0" in refused(spoil(broken, tmp_path))
+    assert "and this is 99.0" in refused(copy_of(broken, tmp_path))
 
 
 def test_a_scenario_changed_since_the_run_is_refused(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
+    folder = copy_of(broken, tmp_path)
     path = folder / "scenario.toml"
     path.write_text(path.read_text().replace("learning_rate = 0.5", "learning_rate = 0.4"))
     assert "scenario.toml: changed since the run ended" in refused(folder)
@@ -113,7 +113,7 @@ def test_data_changed_since_the_run_are_refused(resumable: Resumable, break_off:
 
 
 def test_a_shortened_or_missing_record_is_refused(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
+    folder = copy_of(broken, tmp_path)
     with closing(sqlite3.connect(folder / "run.sqlite", isolation_level=None)) as connection:
         connection.execute("DELETE FROM event_rows WHERE n > 10")
     assert "run.sqlite: changed since the run ended" in refused(folder)
@@ -124,7 +124,7 @@ def test_a_shortened_or_missing_record_is_refused(broken: Path, tmp_path: Path) 
 
 
 def test_a_run_is_not_resumed_by_two_processes_at_once(broken: Path, tmp_path: Path) -> None:
-    folder = spoil(broken, tmp_path)
+    folder = copy_of(broken, tmp_path)
     with closing(RunFolder(folder)):
         assert "another process is running it" in refused(folder)
     with pytest.raises(FolderError, match="another process is running it"), closing(RunFolder(folder)):

@@ -18,7 +18,7 @@ SECURE = ["data.limit=60", "data.clients=3", "training.rounds=3", "training.aver
 NOT_AGAIN = "the server was lost and is back: what it had received is gone, and nobody is asked for it twice"
 
 
-def fallen(name: str, changes: list[str], path: Path, *faults: str) -> Result:
+def run_with_server_crashes(name: str, changes: list[str], path: Path, *faults: str) -> Result:
     """The run in which the server crashes according to the keys in `faults`, and returns a second later."""
     tables = ", ".join(f'{{kind="crash", party="server", back_after="1s", {keys}}}' for keys in faults)
     return run(load(name, [*changes, f"fault=[{tables}]", "expect={}"]), out=path, engine="inline")
@@ -33,18 +33,18 @@ def problems(result: Result) -> list[str]:
 
 
 def test_cotraining_continues_with_the_next_round_after_a_servers_return(tmp_path: Path) -> None:
-    result = fallen("fedct-digits", FEDCT, tmp_path / "a", 'after="cotrain.agree", occurrence=2')
+    result = run_with_server_crashes("fedct-digits", FEDCT, tmp_path / "a", 'after="cotrain.agree", occurrence=2')
     assert (result.outcome, result.reason) == ("completed", "")
     assert lost(result) == [(2, "server", "cotrain.agree")]
     assert problems(result) == ["", "the server was lost in it", ""]
     assert set(result.endings.values()) == {"completed"}
-    again = fallen("fedct-digits", FEDCT, tmp_path / "b", 'after="cotrain.agree", occurrence=2')
+    again = run_with_server_crashes("fedct-digits", FEDCT, tmp_path / "b", 'after="cotrain.agree", occurrence=2')
     assert again.trace_hash == result.trace_hash
 
 
 def test_a_server_may_crash_twice_and_before_the_first_round(tmp_path: Path) -> None:
     faults = 'before="train.enroll"', 'before="cotrain.agree", occurrence=1', 'before="train.open", occurrence=3'
-    result = fallen("fedct-digits", FEDCT, tmp_path / "a", *faults)
+    result = run_with_server_crashes("fedct-digits", FEDCT, tmp_path / "a", *faults)
     assert result.outcome == "completed"
     assert lost(result) == [(1, "server", "train.enroll"), (1, "server", "cotrain.agree"), (3, "server", "train.open")]
     assert problems(result) == ["the server was lost in it", "", ""]
@@ -53,7 +53,9 @@ def test_a_server_may_crash_twice_and_before_the_first_round(tmp_path: Path) -> 
 def test_plain_averages_continue_with_the_next_round_after_a_servers_return(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE, "protocol.name=fedavg", "training.averaging=plain"]
-    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
+    result = run_with_server_crashes(
+        "fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2'
+    )
     assert (result.outcome, result.reason) == ("completed", "")
     assert problems(result) == ["", "the server was lost in it", ""]
 
@@ -62,7 +64,7 @@ def test_a_server_crash_in_a_secure_average_ends_the_run(tmp_path: Path) -> None
     """Another sum, from the same model over other clients, would differ from the first by one client's input."""
     pytest.importorskip("torch")
     changes = [*SECURE, "protocol.name=fedavg"]
-    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=2')
+    result = run_with_server_crashes("fedavg-xclp-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=2')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
     assert lost(result) == [(2, "server", "sum.collect")]
     assert problems(result) == ["", "the server was lost in it"]
@@ -74,18 +76,22 @@ def test_a_server_crash_in_a_secure_average_ends_the_run(tmp_path: Path) -> None
 
 def test_a_server_crash_in_secure_votes_ends_the_run(tmp_path: Path) -> None:
     changes = [*FEDCT, "cotraining.votes=secure"]
-    result = fallen("fedct-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=1')
+    result = run_with_server_crashes("fedct-digits", changes, tmp_path / "a", 'after="sum.collect", occurrence=1')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
-    again = fallen("fedct-digits", changes, tmp_path / "b", 'before="train.open", occurrence=2')
+    again = run_with_server_crashes("fedct-digits", changes, tmp_path / "b", 'before="train.open", occurrence=2')
     assert again.outcome == "completed"  # between two rounds; the next one has another consensus
 
 
 def test_a_server_crash_in_labelling_by_xclp_ends_the_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE[:3], "model.name=linear_embedding", "training.label_from=2", *XCLP[2:]]
-    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2')
+    result = run_with_server_crashes(
+        "fedavg-xclp-digits", changes, tmp_path / "a", 'before="train.average", occurrence=2'
+    )
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
-    early = fallen("fedavg-xclp-digits", changes, tmp_path / "b", 'before="train.average", occurrence=1')
+    early = run_with_server_crashes(
+        "fedavg-xclp-digits", changes, tmp_path / "b", 'before="train.average", occurrence=1'
+    )
     assert problems(early) == ["the server was lost in it", "", ""]
 
 
@@ -103,7 +109,7 @@ def test_a_round_is_charged_once_if_the_server_crashes_again_on_its_return(tmp_p
 
 
 def test_a_server_crash_during_xclp_aborts_the_run_with_a_reason(tmp_path: Path) -> None:
-    result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="influence.solve"')
+    result = run_with_server_crashes("xclp-digits", XCLP, tmp_path / "a", 'before="influence.solve"')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
     assert lost(result) == [(1, "server", "influence.solve")]
     assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
@@ -111,16 +117,16 @@ def test_a_server_crash_during_xclp_aborts_the_run_with_a_reason(tmp_path: Path)
 
 
 def test_a_server_crash_before_xclp_lets_the_run_begin(tmp_path: Path) -> None:
-    result = fallen("xclp-digits", XCLP, tmp_path / "a", 'before="setup.keys"')
+    result = run_with_server_crashes("xclp-digits", XCLP, tmp_path / "a", 'before="setup.keys"')
     assert result.outcome == "completed" and result.equals_plaintext
     assert lost(result) == [(1, "server", "setup.keys")]
 
 
 def test_a_server_crash_in_one_group_aborts_all_groups(tmp_path: Path) -> None:
     changes = ["data.limit=90", "data.clients=6", *XCLP[2:], "protocol.groups=2"]
-    result = fallen("xclp-digits", changes, tmp_path / "a", 'before="rowsums.sum"')
+    result = run_with_server_crashes("xclp-digits", changes, tmp_path / "a", 'before="rowsums.sum"')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
-    late = fallen("xclp-digits", changes, tmp_path / "b", 'after="rowsums.sum", occurrence=2')
+    late = run_with_server_crashes("xclp-digits", changes, tmp_path / "b", 'after="rowsums.sum", occurrence=2')
     assert late.outcome == "aborted" and late.equals_plaintext is not False  # the labels of one group
     assert set(result.endings.values()) == {f"aborted: {NOT_AGAIN}"}
 
@@ -128,6 +134,6 @@ def test_a_server_crash_in_one_group_aborts_all_groups(tmp_path: Path) -> None:
 def test_a_server_crash_during_xclp_after_training_ends_the_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     changes = [*SECURE[:2], "training.rounds=1", "protocol.name=fedavg-then-xclp", *XCLP[2:]]
-    result = fallen("fedavg-xclp-digits", changes, tmp_path / "a", 'before="influence.solve"')
+    result = run_with_server_crashes("fedavg-xclp-digits", changes, tmp_path / "a", 'before="influence.solve"')
     assert (result.outcome, result.reason) == ("aborted", NOT_AGAIN)
     assert ("server", "influence.solve") in {(party, step) for _, party, step in lost(result)}

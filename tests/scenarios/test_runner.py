@@ -126,7 +126,9 @@ def test_the_engine_of_the_call_overrides_the_scenarios(quick: Path, tmp_path: P
     assert run(scenario, out=tmp_path / "out", engine="inline").engine == "inline"
 
 
-def test_an_error_inside_leaves_a_complete_folder(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_run_leaves_a_complete_folder(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     breaking_with(RuntimeError("no luck today"), monkeypatch)
     result = run(load(quick), out=tmp_path / "out")
     assert names(result.folder) == FILES | {"failure.txt"}

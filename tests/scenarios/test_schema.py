@@ -337,7 +337,7 @@ def test_all_scenarios_that_come_with_tacit_are_valid() -> None:
 NAMES = [key.name for key in keys() if "[]" not in key.name]
 
 
-def written(tables: list[dict[str, str]]) -> str:
+def as_toml(tables: list[dict[str, str]]) -> str:
     """A TOML list of tables whose values are texts."""
     bodies = (", ".join(f"{key} = '{value}'" for key, value in table.items()) for table in tables)
     return "[" + ", ".join("{" + body + "}" for body in bodies) + "]"
@@ -349,7 +349,7 @@ VALUES = (
     | st.floats().map(str)
     | st.text(max_size=15)
     | st.sampled_from(["[]", "{}", "''", "'\\u0000.csv'"])
-    | st.lists(FAULTS, max_size=2).map(written)
+    | st.lists(FAULTS, max_size=2).map(as_toml)
 )
 
 

@@ -34,7 +34,7 @@ def secure(tiny: Path, *changes: str, faults: str = "") -> Scenario:
     return load(tiny, ["protocol.name=fedavg", "training.averaging=secure", *changes])
 
 
-def fewest(scenario: Scenario) -> int:
+def models_needed(scenario: Scenario) -> int:
     """The number of models that a round needs, equal for all parties."""
     simulation = Simulation(scenario)
     try:
@@ -82,15 +82,15 @@ def test_a_late_answer_ends_the_run_without_a_second_sum(tiny: Path) -> None:
     ids=lambda one: " ".join(one) if isinstance(one, list) else "",
 )
 def test_the_fewest_averaged_clients_follow_from_the_keys(tiny: Path, changes: list[str], least: int) -> None:
-    assert fewest(secure(tiny, *changes)) == least
+    assert models_needed(secure(tiny, *changes)) == least
 
 
 def test_clients_without_labels_that_are_not_drawn_do_not_count(tiny: Path) -> None:
     changes = ["data.clients=5", "data.labeled_clients=3"]
-    assert fewest(secure(tiny, *changes)) == 2
-    assert fewest(secure(tiny, *changes, "training.min_clients=3")) == 3
+    assert models_needed(secure(tiny, *changes)) == 2
+    assert models_needed(secure(tiny, *changes, "training.min_clients=3")) == 3
     changes[1] = "data.labeled_clients=4"
-    assert fewest(secure(tiny, *changes)) == 3
+    assert models_needed(secure(tiny, *changes)) == 3
 
 
 def test_an_average_of_a_single_model_is_refused(tiny: Path) -> None:

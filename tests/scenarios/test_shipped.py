@@ -47,7 +47,7 @@ def result_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Resul
     return run
 
 
-def assert_as_it_says(result: Result, expect: Expect) -> None:
+def assert_as_expected(result: Result, expect: Expect) -> None:
     assert (result.unmet, result.error) == ([], None)
     assert exit_code(result, expect) == 0
     trained = {"model.npz"} if result.model_digest else set()
@@ -67,14 +67,14 @@ SLOW = ("fedavg-xclp-digits", "cotraining-uneven", "xclp-groups")
     ],
 )
 def test_a_shipped_scenario_meets_its_expectations(result_of: Callable[[str], Result], name: str) -> None:
-    assert_as_it_says(result_of(name), loaded(name).scenario.expect)
+    assert_as_expected(result_of(name), loaded(name).scenario.expect)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FEWER)
 def test_a_shipped_scenario_meets_its_expectations_after_all_rounds(tmp_path: Path, name: str) -> None:
     scenario = read(name, [*SMALL[False], "engine=inline"]).scenario
-    assert_as_it_says(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
+    assert_as_expected(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
 LARGER = ("duplicate", "dropout-30-percent")
@@ -150,7 +150,7 @@ def test_the_robustness_scenarios_cover_all_faults_and_networks() -> None:
 CLIENTS = tuple(f"client/{number}" for number in range(6))
 
 
-def without(*names: str) -> tuple[str, ...]:
+def clients_without(*names: str) -> tuple[str, ...]:
     return tuple(name for name in CLIENTS if name not in names)
 
 
@@ -163,16 +163,16 @@ def test_the_sets_of_clients_after_each_loss_equal_the_table_of_dropouts(
     labels."""
     rounds = result_of(f"losses-{recovery}-{topology}").round_records
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
-    assert found[0] == (without("client/1"),) * 3  # lost in SecureHamming: not in any set
-    assert found[1] == (without("client/4"),) * 3  # cannot reach client/2: the later of the two is lost
+    assert found[0] == (clients_without("client/1"),) * 3  # lost in SecureHamming: not in any set
+    assert found[1] == (clients_without("client/4"),) * 3  # cannot reach client/2: the later of the two is lost
     # Lost before its masked values were received.
-    assert found[2] == (CLIENTS, without("client/3"), without("client/3"))
+    assert found[2] == (CLIENTS, clients_without("client/3"), clients_without("client/3"))
     # In the graph in any case; its labels count unless a new attempt begins.
     after_masking = "client/5" if recovery == "restart" else ""
-    assert found[3] == (CLIENTS, without("client/1", after_masking), without("client/1", "client/5"))
-    assert found[4] == (CLIENTS, CLIENTS, without("client/2"))  # lost after the sum
+    assert found[3] == (CLIENTS, clients_without("client/1", after_masking), clients_without("client/1", "client/5"))
+    assert found[4] == (CLIENTS, CLIENTS, clients_without("client/2"))  # lost after the sum
     # Back too late; then the server is lost.
-    assert found[5] == (without("client/2"), (), ()) and not rounds[5].finished
+    assert found[5] == (clients_without("client/2"), (), ()) and not rounds[5].finished
 
 
 def test_a_client_that_rejoins_takes_part_in_the_next_round(result_of: Callable[[str], Result]) -> None:
@@ -195,4 +195,4 @@ def test_thirty_percent_dropout_loses_about_thirty_percent_of_clients(result_of:
 
 def test_clients_that_leave_after_masking_count_in_the_sum(result_of: Callable[[str], Result]) -> None:
     (only,) = result_of("leaves-after-masking").round_records
-    assert only.contributors == CLIENTS and only.labeled == without("client/2", "client/5")
+    assert only.contributors == CLIENTS and only.labeled == clients_without("client/2", "client/5")

@@ -78,18 +78,18 @@ def test_the_share_of_completed_real_runs_equals_the_predicted_one(title: str) -
 # --- against exact formulas
 
 
-def enough(clients: int, chance: float, least: int) -> float:
+def probability_of_enough(clients: int, chance: float, least: int) -> float:
     """The probability that at least `least` of the clients are left, if each is lost with this chance."""
     return float(stats.binom.sf(least - 1, clients, 1 - chance))
 
 
 EXACT = [
-    ("xclp-digits", FOUR, "40%@setup.keys", enough(4, 0.4, 3)),
-    ("xclp-digits", [*FOUR, SHAMIR], "45%@rowsums.reveal", enough(4, 0.45, 3)),
-    ("training-stragglers", FEDAVG, "30%@train.update", enough(4, 0.3, 3)),
+    ("xclp-digits", FOUR, "40%@setup.keys", probability_of_enough(4, 0.4, 3)),
+    ("xclp-digits", [*FOUR, SHAMIR], "45%@rowsums.reveal", probability_of_enough(4, 0.45, 3)),
+    ("training-stragglers", FEDAVG, "30%@train.update", probability_of_enough(4, 0.3, 3)),
     ("training-stragglers", FEDAVG, "4@train.update", float(stats.hypergeom.cdf(1, 8, 4, 4))),
-    ("xclp-digits", FOUR, "0.35@rowsums.mask", enough(4, 0.35, 3)),
-    ("xclp-digits", [*FOUR, SHAMIR, "protocol.threshold=4"], "15%@lsh.hash", enough(4, 0.15, 4)),
+    ("xclp-digits", FOUR, "0.35@rowsums.mask", probability_of_enough(4, 0.35, 3)),
+    ("xclp-digits", [*FOUR, SHAMIR, "protocol.threshold=4"], "15%@lsh.hash", probability_of_enough(4, 0.15, 4)),
 ]
 
 
@@ -113,7 +113,7 @@ COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
 
 OF_A_COMMITTEE = [
     ("5@sum.reveal", float(stats.hypergeom.cdf(2, 12, 5, 6))),
-    ("30%@sum.hold", enough(6, 0.3, 4)),
+    ("30%@sum.hold", probability_of_enough(6, 0.3, 4)),
     ("6@sum.sign", float(stats.hypergeom.cdf(2, 12, 6, 6))),
 ]
 
@@ -386,25 +386,25 @@ def test_the_python_interface_gives_the_same_prediction() -> None:
 # --- before a run
 
 
-def losing(chance: float | None, at: str, party: str = "client/*") -> Scenario:
+def with_crashes(chance: float | None, at: str, party: str = "client/*") -> Scenario:
     given = {} if chance is None else {"probability": chance}
     return structs.replace(SIX, fault=(Fault(kind="crash", party=party, at=at, **given),))
 
 
 @pytest.mark.usefixtures("whole_outlook")
 def test_a_scenario_that_rarely_completes_gets_a_caution_with_its_keys() -> None:
-    (line,) = [one for one in cautions(losing(0.7, "lsh.hash")) if "completes" in one]
+    (line,) = [one for one in cautions(with_crashes(0.7, "lsh.hash")) if "completes" in one]
     assert line.startswith("fault.0.probability = 0.7 at lsh.hash")
     assert "protocol.min_clients = 3" in line
-    (line,) = [one for one in cautions(losing(None, "lsh.hash", "client/[0-3]")) if "completes" in one]
+    (line,) = [one for one in cautions(with_crashes(None, "lsh.hash", "client/[0-3]")) if "completes" in one]
     assert "a probability of 0," in line
-    (line,) = [one for one in cautions(losing(0.8, "rowsums.mask")) if "with the seeds" in one]
+    (line,) = [one for one in cautions(with_crashes(0.8, "rowsums.mask")) if "with the seeds" in one]
     assert "fault.0.probability = 0.8" in line
 
 
 @pytest.mark.usefixtures("whole_outlook")
 def test_trials_before_a_run_change_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = structs.replace(losing(0.8, "rowsums.mask"), engine="inline")
+    scenario = structs.replace(with_crashes(0.8, "rowsums.mask"), engine="inline")
     tried = tacit.run(scenario, out=tmp_path / "tried")
     assert any("with the seeds" in line for line in tried.warnings)
     monkeypatch.setattr(outlook, "_TRIALS", {})
@@ -415,8 +415,8 @@ def test_trials_before_a_run_change_nothing_of_it(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.usefixtures("whole_outlook")
 def test_scenarios_that_mostly_complete_or_expect_an_abort_get_no_caution() -> None:
-    expected = structs.replace(losing(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
-    for scenario in (SIX, losing(0.1, "lsh.hash"), losing(0.1, "rowsums.mask"), expected):
+    expected = structs.replace(with_crashes(0.9, "lsh.hash"), expect=tacit.Expect(outcome="aborted"))
+    for scenario in (SIX, with_crashes(0.1, "lsh.hash"), with_crashes(0.1, "rowsums.mask"), expected):
         assert [one for one in cautions(scenario) if "complete" in one] == []
 
 

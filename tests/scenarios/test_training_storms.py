@@ -19,7 +19,7 @@ TRAINING = using("training.validation")
 COTRAINING = [name for name in using("cotraining.rounds") if name != "centralised"]  # it has only one client
 
 
-def drawn(seed: int, names: Sequence[str]) -> Scenario:
+def random_scenario(seed: int, names: Sequence[str]) -> Scenario:
     """A small scenario of one of these protocols, with faults."""
     dice = random.Random(seed)
     name = dice.choice(names)
@@ -51,7 +51,7 @@ def drawn(seed: int, names: Sequence[str]) -> Scenario:
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 65))])
 def test_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
-    result = run(drawn(seed, TRAINING), out=tmp_path / "run")
+    result = run(random_scenario(seed, TRAINING), out=tmp_path / "run")
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
     ended = result.reason.startswith(("every round was lost: ", "the server was lost"))
@@ -67,7 +67,7 @@ def test_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path,
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 54))])
 def test_co_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
-    result = run(drawn(seed, COTRAINING), out=tmp_path / "run")
+    result = run(random_scenario(seed, COTRAINING), out=tmp_path / "run")
     assert result.error is None
     assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
     assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
@@ -80,7 +80,7 @@ def test_co_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Pa
 
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 32))])
 def test_training_then_xclp_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
-    result = run(drawn(seed, ("fedavg-then-xclp",)), out=tmp_path / "run")
+    result = run(random_scenario(seed, ("fedavg-then-xclp",)), out=tmp_path / "run")
     assert result.error is None
     assert result.equals_plaintext in (None, True)
     labeled = getattr(result.round_records[-1], "labeled", ())

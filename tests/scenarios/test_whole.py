@@ -38,18 +38,18 @@ def folder(finished_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished_run, tmp_path / "run"))
 
 
-def in_record(folder: Path) -> None:
+def change_record(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "run.sqlite")) as record, record:
         record.execute("UPDATE event_rows SET kind = 'rend' WHERE n = (SELECT min(n) FROM events WHERE kind = 'send')")
 
 
-def in_result(folder: Path) -> None:
+def change_result(folder: Path) -> None:
     text = (folder / "result.json").read_text()
     total = json.loads(text)["bytes_total"]
     (folder / "result.json").write_text(text.replace(f'"bytes_total": {total}', f'"bytes_total": {total + 1}'))
 
 
-def replaced(name: str, old: str, new: str) -> Callable[[Path], None]:
+def replacing(name: str, old: str, new: str) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         text = (folder / name).read_text()
         assert old in text
@@ -59,11 +59,11 @@ def replaced(name: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 DAMAGED = {
-    "run.sqlite": in_record,
-    "result.json": in_result,
-    "scenario.toml": replaced("scenario.toml", "limit = 120", "limit = 140"),
-    "rounds.csv": replaced("rounds.csv", "1,", "2,"),
-    "labels.csv": replaced("labels.csv", "client/0", "client/1"),
+    "run.sqlite": change_record,
+    "result.json": change_result,
+    "scenario.toml": replacing("scenario.toml", "limit = 120", "limit = 140"),
+    "rounds.csv": replacing("rounds.csv", "1,", "2,"),
+    "labels.csv": replacing("labels.csv", "client/0", "client/1"),
 }
 COMMANDS = [
     ["bytes", "{}"], ["events", "{}"], ["compare", "{}", "{}"], ["compare", "{whole}", "{}"], ["report", "{}"],
@@ -71,7 +71,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-def tell(command: list[str], folder: Path, whole: Path) -> tuple[int, str]:
+def run_command(command: list[str], folder: Path, whole: Path) -> tuple[int, str]:
     found = CliRunner().invoke(
         app, [word.replace("{whole}", str(whole)).replace("{}", str(folder)) for word in command]
     )
@@ -80,15 +80,15 @@ def tell(command: list[str], folder: Path, whole: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_that_reads_a_run_names_the_file(command: list[str], folder: Path, finished_run: Path) -> None:
-    in_record(folder)
-    code, said = tell(command, folder, finished_run)
+    change_record(folder)
+    code, said = run_command(command, folder, finished_run)
     assert code == 2 and f"{folder / 'run.sqlite'}: changed since the run ended" in said
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_the_error_names_the_damaged_file_of_a_run(name: str, folder: Path, finished_run: Path) -> None:
     DAMAGED[name](folder)
-    code, said = tell(["bytes", "{}"], folder, finished_run)
+    code, said = run_command(["bytes", "{}"], folder, finished_run)
     assert code == 2 and f"{folder / name}: changed since the run ended" in said
     with pytest.raises(FolderError, match=name):
         tacit.bytes(folder)
@@ -99,7 +99,7 @@ def test_a_result_that_cannot_be_read_is_named_by_commands_that_need_the_record_
 ) -> None:
     text = (folder / "result.json").read_text()
     (folder / "result.json").write_text(text.replace('"lost"', '"lost', 1))
-    code, said = tell(["bytes", "{}"], folder, finished_run)
+    code, said = run_command(["bytes", "{}"], folder, finished_run)
     assert code == 2 and f"{folder / 'result.json'}: not the result of a run" in said
 
 
@@ -113,7 +113,7 @@ def test_missing_models_and_added_files_leave_a_run_whole(folder: Path) -> None:
 # Interrupted runs
 
 
-def broken_off(made: Path, to: Path) -> Path:
+def interrupted_copy(made: Path, to: Path) -> Path:
     """A copy of the run as left by a kill: half of the events only in the journal, and no result."""
     source = Path(shutil.copytree(made, to / "source"))
     with closing(sqlite3.connect(source / "run.sqlite", isolation_level=None)) as record:
@@ -130,7 +130,7 @@ def broken_off(made: Path, to: Path) -> Path:
 
 
 def test_an_interrupted_run_is_read(finished_run: Path, tmp_path: Path) -> None:
-    folder = broken_off(finished_run, tmp_path)
+    folder = interrupted_copy(finished_run, tmp_path)
     assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
@@ -140,7 +140,7 @@ def test_no_flipped_bit_of_the_journal_changes_a_number(
     finished_run: Path, place: float, bit: int, tmp_path_factory: object
 ) -> None:
     to = tmp_path_factory.mktemp("flipped")  # type: ignore[attr-defined]
-    folder = broken_off(finished_run, to)
+    folder = interrupted_copy(finished_run, to)
     journal = bytearray((folder / "run.sqlite-wal").read_bytes())
     journal[int(place * len(journal))] ^= 1 << bit
     (folder / "run.sqlite-wal").write_bytes(journal)
@@ -155,14 +155,14 @@ def test_no_flipped_bit_of_the_journal_changes_a_number(
 
 def test_an_incomplete_frame_of_the_journal_is_ignored(finished_run: Path, tmp_path: Path) -> None:
     """A frame is cut short if the machine fails while it is written; it is ignored."""
-    folder = broken_off(finished_run, tmp_path)
+    folder = interrupted_copy(finished_run, tmp_path)
     with (folder / "run.sqlite-wal").open("ab") as journal:
         journal.write(bytes(100))
     assert tacit.bytes(folder).sums()["total"] == tacit.bytes(finished_run).sums()["total"]
 
 
 def test_a_scenario_changed_since_the_run_began_is_refused(finished_run: Path, tmp_path: Path) -> None:
-    folder = broken_off(finished_run, tmp_path)
+    folder = interrupted_copy(finished_run, tmp_path)
     DAMAGED["scenario.toml"](folder)
     with pytest.raises(FolderError, match=r"scenario\.toml: changed since the run began"):
         tacit.bytes(folder)

@@ -57,7 +57,7 @@ class World:
             self.loop.finish()
 
 
-def ends(world: World, *jobs: tuple[Machine, float]) -> list[float]:
+def end_times(world: World, *jobs: tuple[Machine, float]) -> list[float]:
     """The time at which each of `jobs`, all begun together, ends."""
 
     async def one(machine: Machine, seconds: float) -> float:
@@ -82,9 +82,9 @@ def test_modelled_is_operations_times_seconds_over_speed() -> None:
     assert world.run(main) == (2000 * 1e-3 + 3 * 0.5) / 2
 
 
-def test_free_takes_no_time() -> None:
+def test_free_computation_takes_no_time() -> None:
     world = World(Free())
-    assert ends(world, (world.machine(), 1000.0)) == [0.0]
+    assert end_times(world, (world.machine(), 1000.0)) == [0.0]
 
 
 def test_measured_takes_the_wall_time() -> None:
@@ -162,13 +162,13 @@ def test_jobs_share_the_cores_in_turn() -> None:
     world = World(Modelled())
     one, two = world.machine(1), world.machine(2)
     jobs = [(one, 1.0), (one, 2.0), (two, 3.0), (two, 1.0), (two, 5.0), (one, 1.0)]
-    assert ends(world, *jobs) == [1.0, 3.0, 3.0, 1.0, 6.0, 4.0]
+    assert end_times(world, *jobs) == [1.0, 3.0, 3.0, 1.0, 6.0, 4.0]
 
 
 def test_a_job_is_traced_when_it_gets_its_core() -> None:
     world = World(Modelled())
     machine = world.machine()
-    ends(world, (machine, 1.5), (machine, 2.0))
+    end_times(world, (machine, 1.5), (machine, 2.0))
     assert [(e.time, e.kind, e.party, e.step, e.note, e.value) for e in world.events] == [
         (0.0, "compute", "a", "step", "1", 1.5),
         (1.5, "compute", "a", "step", "2", 2.0),
@@ -231,7 +231,7 @@ def test_an_error_in_a_job_reaches_the_caller_and_frees_the_core(cost: Cost) -> 
     assert [event.note for event in world.events] == ["1", "2"]
 
 
-def test_work_planned_and_done() -> None:
+def test_planned_and_done_work_is_counted_in_modelled_seconds() -> None:
     world = World(Free())
 
     async def main() -> None:
@@ -244,7 +244,7 @@ def test_work_planned_and_done() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0])
-def test_a_machine_needs_speed(speed: float) -> None:
+def test_a_machine_without_positive_speed_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match=r"speed\(="):
         Machine(Environment(), speed=speed)
 

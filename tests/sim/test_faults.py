@@ -131,7 +131,7 @@ def test_the_trigger_of_a_fault_is_described_in_words(trigger: dict[str, Any], w
 # Availability
 
 
-def up_at(crashes: tuple[Crash, ...], party: str, moment: float) -> bool:
+def is_up_at(crashes: tuple[Crash, ...], party: str, moment: float) -> bool:
     return not any(
         crash.party == party
         and crash.time is not None
@@ -153,8 +153,8 @@ def test_a_party_is_up_exactly_in_its_intervals(times: list[int], for_ever: bool
     for half_seconds in range(120):
         moment = half_seconds / 2
         expected = not rows or any(up <= moment < down for _, up, down in rows)
-        assert up_at(crashes, "a", moment) == expected
-        assert up_at(crashes, "b", moment)
+        assert is_up_at(crashes, "a", moment) == expected
+        assert is_up_at(crashes, "b", moment)
 
 
 def test_adjacent_intervals_of_availability_are_merged() -> None:

@@ -227,7 +227,7 @@ def test_a_restored_handler_finishes_its_message() -> None:
         ((0.0, 0.0), "rate.=0.0. must be > 0"),
     ],
 )
-def test_wrong_values_are_refused(values: tuple[float, float], problem: str) -> None:
+def test_handling_times_and_rates_out_of_range_are_refused(values: tuple[float, float], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Handling(*values)
 

@@ -13,7 +13,7 @@ Begun = list[tuple[float, float]]
 """The beginning of each job, and the seconds that it takes on a core of its own."""
 
 
-def ends(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
+def end_times(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
     """The time at which each job ends; each has a machine of its own."""
     loop = SimLoop()
     machines = [Machine(loop.env, cores, host=host) for _ in jobs]
@@ -33,16 +33,16 @@ def ends(host: Host | None, jobs: Begun, cores: int = 1) -> list[float]:
 
 
 def test_jobs_up_to_the_number_of_cores_take_as_long_as_alone() -> None:
-    assert ends(Host(2), [(0, 3), (0, 5)]) == ends(None, [(0, 3), (0, 5)]) == [3, 5]
+    assert end_times(Host(2), [(0, 3), (0, 5)]) == end_times(None, [(0, 3), (0, 5)]) == [3, 5]
 
 
 def test_more_jobs_than_cores_share_the_cores() -> None:
-    assert ends(Host(1), [(0, 3), (0, 3)]) == [6, 6]
-    assert ends(Host(2), [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
+    assert end_times(Host(1), [(0, 3), (0, 3)]) == [6, 6]
+    assert end_times(Host(2), [(0, 2), (0, 2), (0, 2)]) == pytest.approx([3, 3, 3])
 
 
 def test_a_new_job_slows_running_jobs_down_until_its_end() -> None:
-    assert ends(Host(1), [(0, 4), (2, 1)]) == pytest.approx([5, 4])
+    assert end_times(Host(1), [(0, 4), (2, 1)]) == pytest.approx([5, 4])
 
 
 def test_a_paused_machine_uses_no_core_of_its_host() -> None:
@@ -92,8 +92,8 @@ def test_a_cancelled_job_frees_its_core_of_the_host() -> None:
     st.integers(1, 3),
 )
 def test_a_host_does_all_work_at_the_rate_of_its_cores(jobs: Begun, cores: int) -> None:
-    found = ends(Host(cores), jobs)
-    alone = ends(None, jobs)
+    found = end_times(Host(cores), jobs)
+    alone = end_times(None, jobs)
     assert all(end >= own - 1e-9 for end, own in zip(found, alone, strict=True))
     last, work = max(found), sum(seconds for _, seconds in jobs)
     assert last <= max(start for start, _ in jobs) + work + 1e-6  # never idle while there is work

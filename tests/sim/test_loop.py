@@ -33,7 +33,7 @@ def run(main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> Any:
 # Time and order
 
 
-def test_a_day_passes_at_once() -> None:
+def test_a_sleep_of_a_day_advances_virtual_time_by_a_day() -> None:
     async def main(loop: SimLoop) -> float:
         await asyncio.sleep(86_400)
         return loop.time()

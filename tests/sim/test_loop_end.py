@@ -15,7 +15,7 @@ def press_ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-async def press_later(seconds: float) -> None:
+async def press_ctrl_c_after(seconds: float) -> None:
     await asyncio.sleep(seconds)
     press_ctrl_c()
 
@@ -35,16 +35,16 @@ def test_ctrl_c_ends_the_loop_at_once_and_finish_logs_no_error(where: str) -> No
     async def group() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(wait())
-            tasks.create_task(press_later(1))
+            tasks.create_task(press_ctrl_c_after(1))
 
     async def main(loop: SimLoop) -> None:
         tasks = [asyncio.create_task(wait())]
         await asyncio.sleep(0)
         match where:
             case "main":
-                await press_later(1)
+                await press_ctrl_c_after(1)
             case "task":
-                tasks.append(asyncio.create_task(press_later(1)))
+                tasks.append(asyncio.create_task(press_ctrl_c_after(1)))
             case "group":
                 tasks.append(asyncio.create_task(group()))
             case "timer":
@@ -157,7 +157,7 @@ def test_finish_ends_asynchronous_generators() -> None:
 
 
 @pytest.mark.usefixtures("clean_end")
-def test_finish_after_a_deadlock_and_on_a_loop_that_never_ran() -> None:
+def test_a_loop_finishes_after_a_deadlock_and_before_any_run() -> None:
     loop = SimLoop()
 
     async def main() -> None:

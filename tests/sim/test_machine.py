@@ -16,7 +16,7 @@ from tacit.sim.machine import Cores
 Log = list[tuple[str, int, float]]
 
 
-def of_simpy(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def cores_of_simpy(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     resource = simpy.Resource(env, capacity)
 
     def request() -> Any:
@@ -34,7 +34,7 @@ def of_simpy(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callab
     return request, give_back
 
 
-def of_ours(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def cores_of_tacit(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     cores = Cores(env, capacity)
 
     def request() -> Any:
@@ -44,7 +44,7 @@ def of_ours(env: Environment, capacity: int) -> tuple[Callable[[], Any], Callabl
     return request, lambda asked: cores.release(asked[0])
 
 
-def played(make: Any, capacity: int, jobs: list[tuple[int, int, int | None]]) -> Log:
+def log_of_jobs(make: Any, capacity: int, jobs: list[tuple[int, int, int | None]]) -> Log:
     """A log of the jobs that got a core, ended or were cut off, with times. A job has a begin, a duration and an
     end."""
     loop, log = SimLoop(), Log()
@@ -83,7 +83,7 @@ JOBS = st.tuples(st.integers(0, 1), st.integers(0, 2), st.none() | st.integers(0
 def test_cores_are_given_in_the_order_of_a_simpy_resource(
     capacity: int, jobs: list[tuple[int, int, int | None]]
 ) -> None:
-    assert played(of_ours, capacity, jobs) == played(of_simpy, capacity, jobs)
+    assert log_of_jobs(cores_of_tacit, capacity, jobs) == log_of_jobs(cores_of_simpy, capacity, jobs)
 
 
 def test_a_processor_without_a_core_is_refused() -> None:

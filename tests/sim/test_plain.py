@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True):
 KINDS = {"Node": Node, "Row": Row}
 
 
-def there_and_back(value: Any, before: Owner, after: Owner) -> Any:
+def write_and_read(value: Any, before: Owner, after: Owner) -> Any:
     writer = Writer({"owner": before}, KINDS)
     stored, objects = msgspec.msgpack.decode(msgspec.msgpack.encode([writer.write(value), writer.objects]))
     return Reader({"owner": after}, KINDS, objects, {}).read(stored)
@@ -62,7 +62,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_values_are_read_back_unchanged(value: Any) -> None:
-    found = there_and_back(value, Owner(), Owner())
+    found = write_and_read(value, Owner(), Owner())
     assert found == value
     assert type(found) is type(value)
 
@@ -70,7 +70,7 @@ def test_values_are_read_back_unchanged(value: Any) -> None:
 @pytest.mark.parametrize("kind", ["f4", "i8", "?", "u1"])
 def test_arrays_are_read_back_with_type_and_shape(kind: str) -> None:
     array = np.arange(12).reshape(3, 4).astype(kind)[:, ::2]
-    found = there_and_back(array, Owner(), Owner())
+    found = write_and_read(array, Owner(), Owner())
     assert found.dtype == array.dtype
     assert np.array_equal(found, array)
     found[0, 0] = 1  # a writable copy
@@ -78,7 +78,7 @@ def test_arrays_are_read_back_with_type_and_shape(kind: str) -> None:
 
 def test_a_stored_call_is_bound_to_the_owner_present_at_reading() -> None:
     before, after = Owner(), Owner()
-    call = there_and_back(partial(partial(before.call, 1), Row("a", (2, 3))), before, after)
+    call = write_and_read(partial(partial(before.call, 1), Row("a", (2, 3))), before, after)
     call("late")
     assert (before.calls, after.calls) == ([], [(1, Row("a", (2, 3)), "late")])
 
@@ -86,7 +86,7 @@ def test_a_stored_call_is_bound_to_the_owner_present_at_reading() -> None:
 def test_shared_and_circular_references_are_restored() -> None:
     one, other = Node("one"), Node("other")
     one.next, other.next = other, one
-    first, second, again = there_and_back([one, other, one], Owner(), Owner())
+    first, second, again = write_and_read([one, other, one], Owner(), Owner())
     assert first is again
     assert first.next is second
     assert second.next is first
@@ -166,7 +166,7 @@ def test_an_object_that_changes_is_not_read_as_a_value() -> None:
 
 def test_a_pending_call_of_a_stored_object_comes_back_with_the_object() -> None:
     node = Node("a")
-    call, same = there_and_back([partial(node.call, 1), node], Owner(), Owner())
+    call, same = write_and_read([partial(node.call, 1), node], Owner(), Owner())
     assert call() == ("a", 1)
     assert call.func.__self__ is same
 

@@ -106,7 +106,7 @@ def test_a_library_that_a_worker_loads_late_has_one_thread() -> None:
     assert libraries and {library["num_threads"] for library in libraries} == {1}
 
 
-def leave() -> None:
+def exit_process() -> None:
     sys.exit("enough")
 
 
@@ -115,7 +115,7 @@ class Odd(Exception):
         super().__init__("odd")
 
 
-def odd() -> None:
+def raise_odd() -> None:
     raise Odd(1, 2)
 
 
@@ -124,9 +124,9 @@ def test_the_error_of_a_job_is_raised_with_its_traceback(pool: Pool) -> None:
         pool.submit(divmod, (1, 0)).result()
     assert "function(*arguments)" in str(raised.value.__cause__)  # the place of the error
     with pytest.raises(SystemExit, match="enough"):
-        pool.submit(leave, ()).result()
+        pool.submit(exit_process, ()).result()
     with pytest.raises(RuntimeError, match="Odd: odd"):
-        pool.submit(odd, ()).result()
+        pool.submit(raise_odd, ()).result()
     with pytest.raises(TypeError, match="lock"):
         pool.submit(len, (threading.Lock(),)).result()
     assert pool.submit(pow, (6, 2)).result() == 36

@@ -212,7 +212,7 @@ def test_one_connection_carries_both_directions() -> None:
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["grow", "rest", "reduce", "collapse"]), st.integers(1, 50)), max_size=40)
 )
-def test_a_window_is_never_empty(steps: list[tuple[str, int]]) -> None:
+def test_a_window_keeps_between_one_segment_and_its_limit(steps: list[tuple[str, int]]) -> None:
     window, now = Window(), 0.0
     for name, count in steps:
         now += 0.1

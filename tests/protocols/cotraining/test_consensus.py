@@ -26,7 +26,7 @@ def votings(draw: st.DrawFn) -> tuple[Labels, int]:
     return np.array(labels, np.int64).reshape(clients, points), classes
 
 
-def by_hand(labels: Labels, quorum: Fraction) -> list[int]:
+def consensus_by_hand(labels: Labels, quorum: Fraction) -> list[int]:
     """For each point the class named most often, the lowest of several, if at least a share of the clients named it."""
     agreed = []
     for column in labels.T.tolist():
@@ -39,8 +39,8 @@ def by_hand(labels: Labels, quorum: Fraction) -> list[int]:
 @given(voting=votings(), tenths=st.integers(1, 10))
 def test_a_consensus_is_the_label_named_most_often(voting: tuple[Labels, int], tenths: int) -> None:
     labels, classes = voting
-    assert majority(labels, classes).tolist() == by_hand(labels, Fraction(0))
-    assert qualified(labels, classes, tenths / 10).tolist() == by_hand(labels, Fraction(tenths, 10))
+    assert majority(labels, classes).tolist() == consensus_by_hand(labels, Fraction(0))
+    assert qualified(labels, classes, tenths / 10).tolist() == consensus_by_hand(labels, Fraction(tenths, 10))
 
 
 @given(voting=votings(), order=st.permutations(range(9)))

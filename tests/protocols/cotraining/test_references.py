@@ -70,7 +70,7 @@ def cotrained(name: str, rounds: int, period: int = 1) -> tuple[CotrainingServer
     return server, clients
 
 
-def begun() -> list[Softmax]:
+def initial_networks() -> list[Softmax]:
     """Each client's network before training."""
     seeds = [World(1).entropy(f"client/{i}", 1, 1, 1, "learning").bytes(32) for i in range(CLIENTS)]
     return [Softmax(LEARNER.initial(derive(seed, "initial"))) for seed in seeds]
@@ -89,7 +89,7 @@ def assert_same(clients: Sequence[CotrainingClient], expected: Sequence[Softmax]
 
 def test_a_dd_client_learns_the_mean_probabilities_and_its_own_labels() -> None:
     server, clients = cotrained("dd", 2)
-    expected = begun()
+    expected = initial_networks()
     for i, one in enumerate(expected):
         one.step(*labeled_part(i))
     mean = np.mean([one.probabilities(PUBLIC.points) for one in expected], axis=0)
@@ -103,7 +103,7 @@ def test_a_dd_client_learns_the_mean_probabilities_and_its_own_labels() -> None:
 
 def test_a_fedmd_client_learns_public_labels_then_digests_and_revisits() -> None:
     _, clients = cotrained("fedmd", 2, period=2)
-    expected = begun()
+    expected = initial_networks()
     for i, one in enumerate(expected):
         for points, labels in ((PUBLIC.points, PUBLIC.labels), labeled_part(i)):
             one.step(points, labels)
@@ -119,7 +119,7 @@ def test_a_fedmd_client_learns_public_labels_then_digests_and_revisits() -> None
 @pytest.mark.parametrize("name", ["local", "centralised"])
 def test_local_and_centralised_learning_equal_training_alone(name: str) -> None:
     server, clients = cotrained(name, 3)
-    expected = begun()
+    expected = initial_networks()
     for i, one in enumerate(expected):
         for _ in range(3):
             one.step(*labeled_part(i))
@@ -129,7 +129,7 @@ def test_local_and_centralised_learning_equal_training_alone(name: str) -> None:
 
 def test_a_fedct_client_learns_the_majority_and_its_own_labels() -> None:
     _, clients = cotrained("fedct", 2)
-    expected = begun()
+    expected = initial_networks()
     for i, one in enumerate(expected):
         one.step(*labeled_part(i))
     votes = np.array([one.probabilities(PUBLIC.points).argmax(1) for one in expected])

@@ -226,13 +226,13 @@ def test_a_quorum_is_of_the_answers_that_were_received() -> None:
     options = Options("qualified", 1.0)
     _, _, records, _, agreed = cotrained(settings_of(options=options), Crash("client/3", at="cotrain.predict"))
     assert records[0].answered == everyone("client/3")
-    votes = np.array([Centroids().predict(Centroids().fit(b"", *own, b""), PUBLIC.points) for own in owned()[:3]])
+    votes = np.array([Centroids().predict(Centroids().fit(b"", *own, b""), PUBLIC.points) for own in own_parts()[:3]])
     unanimous = (votes == votes[0]).all(0)
     assert 0 < unanimous.sum() < POINTS
     assert labels_of(agreed, gaps=True)[0] == np.where(unanimous, votes[0], -1).tolist()
 
 
-def owned() -> list[tuple[Any, Any]]:
+def own_parts() -> list[tuple[Any, Any]]:
     return [(shard.points[shard.labeled], shard.labels[shard.labeled]) for shard in SHARDS]
 
 
@@ -241,7 +241,7 @@ def test_points_without_a_consensus_are_left_out() -> None:
     _, clients, _, _, agreed = cotrained(settings)
     labels = np.array(labels_of(agreed, gaps=True)[0])
     assert 0 < (labels >= 0).sum() < POINTS
-    for client, (points, own) in zip(clients, owned(), strict=True):
+    for client, (points, own) in zip(clients, own_parts(), strict=True):
         both = np.concatenate([points, PUBLIC.points[labels >= 0]]), np.concatenate([own, labels[labels >= 0]])
         assert client.learnt == Centroids().fit(b"", *both, b"")
 

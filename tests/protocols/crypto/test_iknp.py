@@ -233,7 +233,7 @@ def test_the_extension_hides_the_choices():
         assert abs(ones - 64 * rows.shape[0]) < 5 * np.sqrt(32 * rows.shape[0])
 
 
-def test_wrong_sizes_are_refused(monkeypatch):
+def test_messages_and_seeds_of_wrong_sizes_are_refused(monkeypatch):
     receiver, sender, _, _ = base()
     with pytest.raises(ValueError, match="rows of 16 bytes, not 17"):
         sender.accept(0, bytes(17))

@@ -39,7 +39,7 @@ def proved_by(*primes: mpz) -> bytes:
     return key.to_bytes() + b"".join(roots)
 
 
-def filled_up(*primes: mpz) -> tuple[mpz, ...]:
+def with_last_prime(*primes: mpz) -> tuple[mpz, ...]:
     """`primes` with one more prime, so that the product has 512 bits."""
     product = prod(primes)
     return (*primes, gmpy2.next_prime((mpz(3) << 510) // product))
@@ -108,11 +108,11 @@ def test_a_short_modulus_does_not_pass_for_a_long_one():
 
 def test_no_prime_below_65537_may_divide_and_65537_may():
     for small in (3, 251, 65_521):
-        unproved = PublicKey(prod(filled_up(mpz(small)))).to_bytes() + bytes(ROOTS * 64)
+        unproved = PublicKey(prod(with_last_prime(mpz(small)))).to_bytes() + bytes(ROOTS * 64)
         with pytest.raises(ValueError, match="a prime below 65,537 divides"):
             verify(unproved, 512, CONTEXT)
     for least in (65_537, 65_539):
-        proved = proved_by(*filled_up(mpz(least)))
+        proved = proved_by(*with_last_prime(mpz(least)))
         assert problems([proved], 512, [CONTEXT]) == [""]
 
 
@@ -131,7 +131,7 @@ def test_a_modulus_that_shares_a_factor_with_phi_is_refused():
 def test_a_square_is_refused():
     """For p^2 q, N and phi(N) share p."""
     p = prime_of(150, "p")
-    (_, q) = filled_up(p * p)
+    (_, q) = with_last_prime(p * p)
     key = PublicKey(p * p * q)
     with pytest.raises(ValueError, match="does not hold"):
         verify(key.to_bytes() + b"".join(r.to_bytes(64, "big") for r in challenges(key, CONTEXT)), 512, CONTEXT)
@@ -139,7 +139,7 @@ def test_a_square_is_refused():
 
 def test_a_modulus_of_many_primes_passes():
     """The proof does not bound the number of primes, which may be more than two."""
-    primes = filled_up(*(prime_of(60, f"prime {i}") for i in range(7)))
+    primes = with_last_prime(*(prime_of(60, f"prime {i}") for i in range(7)))
     assert verify(proved_by(*primes), 512, CONTEXT).n == prod(primes)
 
 

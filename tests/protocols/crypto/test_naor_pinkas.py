@@ -133,7 +133,7 @@ def test_foreign_elements_are_refused_by_index(name):
     assert both.any()
 
 
-def test_wrong_sizes_are_refused():
+def test_messages_of_wrong_sizes_are_refused():
     group = find_group("p256")
     both, own, (key, setup, kept, request) = pads("p256", np.zeros(2, np.bool_))
     with pytest.raises(ValueError, match="2 elements of p256 take 66 bytes, not 65"):

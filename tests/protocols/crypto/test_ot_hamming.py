@@ -332,7 +332,7 @@ def test_bool_and_integer_bits_give_the_same_messages():
     assert by_iknp(b, x)[1] == by_iknp(b.astype(bool), x.astype(np.int64))[1]
 
 
-def test_bad_input_is_refused():
+def test_a_pair_refuses_wrong_shapes_values_and_ranges():
     pair = Pair(2, 3, 8, b"")
     with pytest.raises(ValueError, match=r"n_k\(=0\)"):
         Pair(1, 0, 8, b"")

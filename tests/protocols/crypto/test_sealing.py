@@ -8,14 +8,14 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 
 
-def ends() -> tuple[PairChannel, PairChannel]:
+def channel_ends() -> tuple[PairChannel, PairChannel]:
     lower, higher = (SharedSecret(b"s" * 32, b"run", 1, ("a#1", "b#1")) for _ in range(2))
     return PairChannel(lower, lower=True), PairChannel(higher, lower=False)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=200), st.binary(max_size=20)), max_size=8))
 def test_sealed_messages_open_at_the_other_end(messages: list[tuple[bool, bytes, bytes]]) -> None:
-    a, b = ends()
+    a, b = channel_ends()
     for forth, text, bound in messages:
         sender, receiver = (a, b) if forth else (b, a)
         sealed = sender.seal(text, bound)
@@ -25,7 +25,7 @@ def test_sealed_messages_open_at_the_other_end(messages: list[tuple[bool, bytes,
 
 @given(st.binary(min_size=1, max_size=50), st.integers(0, 10**6), st.integers(0, 7))
 def test_a_sealed_message_with_a_flipped_bit_never_opens(text: bytes, place: int, bit: int) -> None:
-    a, b = ends()
+    a, b = channel_ends()
     sealed = bytearray(a.seal(text, b"bound"))
     sealed[place % len(sealed)] ^= 1 << bit
     with pytest.raises(ValueError, match="does not verify"):
@@ -33,7 +33,7 @@ def test_a_sealed_message_with_a_flipped_bit_never_opens(text: bytes, place: int
 
 
 def test_a_sealed_message_opens_once_in_its_context_and_direction() -> None:
-    a, b = ends()
+    a, b = channel_ends()
     sealed = a.seal(b"text", b"bound")
     for receiver, bound in ((b, b"other"), (a, b"bound")):
         with pytest.raises(ValueError, match="does not verify"):
@@ -46,14 +46,14 @@ def test_a_sealed_message_opens_once_in_its_context_and_direction() -> None:
 
 
 def test_equal_messages_are_sealed_to_different_bytes() -> None:
-    a, b = ends()
+    a, b = channel_ends()
     bodies = [sender.seal(bytes(64), b"")[12:] for sender in (a, a, b, b)]
     assert len(set(bodies)) == 4
 
 
 @given(st.permutations(range(7)))
 def test_sealed_messages_open_in_any_order(order: list[int]) -> None:
-    a, b = ends()
+    a, b = channel_ends()
     sealed = [a.seal(bytes([number]), b"") for number in range(7)]
     for place, number in enumerate(order):
         assert b.open(sealed[number], b"") == bytes([number])

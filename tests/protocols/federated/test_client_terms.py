@@ -66,7 +66,7 @@ def supervised(data: LocalData) -> object:
     )
 
 
-def near(found: bytes, expected: torch.Tensor) -> None:
+def assert_near(found: bytes, expected: torch.Tensor) -> None:
     np.testing.assert_allclose(decode(found), expected.numpy(), rtol=1e-4, atol=1e-6)
 
 
@@ -76,7 +76,7 @@ def test_fedprox_pulls_towards_where_the_round_began() -> None:
     for _ in range(3):
         w = w - RATE * (slope(supervised(data), w) + 0.7 * (w - begin))
     result = run(FedProx(mu=0.7), data, epochs=3)
-    near(result.parameters, w)
+    assert_near(result.parameters, w)
     assert (result.sent, result.kept) == ((b"",), (b"",))
 
 
@@ -88,10 +88,10 @@ def test_scaffold_corrects_steps_and_learns_the_drift() -> None:
     for _ in range(3):
         w = w - RATE * (slope(supervised(data), w) - own + server)
     result = run(Scaffold(), data, 3, encode(server.numpy()), encode(own.numpy()))
-    near(result.parameters, w)
+    assert_near(result.parameters, w)
     new = own - server + (begin - w) / (3 * RATE)
-    near(result.kept[0], new)
-    near(result.sent[0], new - own)
+    assert_near(result.kept[0], new)
+    assert_near(result.sent[0], new - own)
 
 
 def test_scaffold_begins_with_controls_of_zero() -> None:
@@ -128,8 +128,8 @@ def test_a_mean_teacher_pulls_the_student_and_is_its_moving_average() -> None:
         )
         teacher = 0.97 * teacher + 0.03 * w
     result = run(MeanTeacher(), data, 2, received, round_number=2)
-    near(result.parameters, w)
-    near(result.sent[0], teacher)
+    assert_near(result.parameters, w)
+    assert_near(result.sent[0], teacher)
 
 
 def test_a_teacher_that_was_never_sent_begins_as_the_student() -> None:
@@ -171,8 +171,8 @@ def test_fedsiam_is_drawn_by_the_divergence_over_the_clients_own_epochs() -> Non
         )
         teacher = 0.999 * teacher + 0.001 * w
     result = run(FedSiam(), data, 2, received, (3).to_bytes(8, "little"), round_number=40)
-    near(result.parameters, w)
-    near(result.sent[0], teacher)
+    assert_near(result.parameters, w)
+    assert_near(result.sent[0], teacher)
     assert int.from_bytes(result.kept[0], "little") == 5
 
 
@@ -204,8 +204,8 @@ def test_fedmatch_moves_sigma_by_labels_and_psi_by_agreement() -> None:
     new_psi = psi - RATE * (by_helper + 0.01 * psi.sign() + 2 * 0.2 * (psi - sigma) + DECAY * psi)
 
     result = run(settings, data, 1, encode(psi.numpy()) + encode(helper.numpy()), spec=IMAGES)
-    near(result.sent[0], new_psi)
-    near(result.parameters, new_sigma + new_psi)
+    assert_near(result.sent[0], new_psi)
+    assert_near(result.parameters, new_sigma + new_psi)
 
 
 def test_fedmatch_trains_sigma_and_psi_separately() -> None:

@@ -45,7 +45,7 @@ def trained(
     return server, records, world
 
 
-def alone(name: int) -> np.ndarray:
+def trained_alone(name: int) -> np.ndarray:
     """The result of client `name` in the first round, trained on its labels alone."""
     client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
@@ -55,7 +55,7 @@ def alone(name: int) -> np.ndarray:
 @pytest.mark.parametrize("averaging", [Plain(), Secure()])
 def test_a_round_adds_the_average_of_clipped_changes_and_noise(averaging: Averaging) -> None:
     clip, multiplier, start = 0.3, 0.5, decode(FIRST).astype(float)
-    changes = [alone(i) - start for i in range(4)]
+    changes = [trained_alone(i) - start for i in range(4)]
     assert min(np.linalg.norm(change) for change in changes) > clip
     expected = start + sum(change * clip / np.linalg.norm(change) for change in changes) / 4
     still = trained(Clipped(clip, 0.0), averaging=averaging)[0]
@@ -108,7 +108,7 @@ def test_a_client_without_labels_that_is_drawn_counts_like_the_others(averaging:
     server, records, _ = trained(Clipped(0.3, 0.0), struck, averaging=averaging, held=parties)
     assert records[0].averaged == tuple(f"client/{i}" for i in range(4))
     start = decode(FIRST).astype(float)
-    moves = [change * 0.3 / np.linalg.norm(change) for change in (alone(i) - start for i in (0, 2, 3))]
+    moves = [change * 0.3 / np.linalg.norm(change) for change in (trained_alone(i) - start for i in (0, 2, 3))]
     np.testing.assert_allclose(decode(server.model), start + sum(moves) / 4, atol=1e-6)
 
 

@@ -98,7 +98,7 @@ def averaged(losses: Sequence[Loss], start: Vector) -> Vector:
     return torch.stack([start - RATE * slope(loss, start) for loss in losses]).mean(0)
 
 
-def near(found: Vector, expected: Vector, tolerance: float = 2e-6) -> None:
+def assert_near(found: Vector, expected: Vector, tolerance: float = 2e-6) -> None:
     assert (expected - double(FIRST)).abs().max() > 0.01
     np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=tolerance)
 
@@ -107,14 +107,14 @@ def near(found: Vector, expected: Vector, tolerance: float = 2e-6) -> None:
 
 
 def test_fedavg_equals_the_reference() -> None:
-    near(trained(method_of("fedavg"))[0], averaged([loss_on(shard) for shard in SHARDS], double(FIRST)))
+    assert_near(trained(method_of("fedavg"))[0], averaged([loss_on(shard) for shard in SHARDS], double(FIRST)))
 
 
 def test_fedavg_weighted_by_points_equals_the_reference() -> None:
     steps = [double(FIRST) - RATE * slope(loss_on(shard), double(FIRST)) for shard in SHARDS]
     counts = [float(shard.labeled.sum()) for shard in SHARDS]
     expected = sum(count * step for count, step in zip(counts, steps, strict=True)) / sum(counts)
-    near(trained(method_of("fedavg"), by_points=True)[0], expected)
+    assert_near(trained(method_of("fedavg"), by_points=True)[0], expected)
 
 
 def test_fedprox_equals_the_reference() -> None:
@@ -124,7 +124,7 @@ def test_fedprox_equals_the_reference() -> None:
         for _ in range(2):
             vector = vector - RATE * (slope(loss_on(shard), vector) + MU * (vector - double(FIRST)))
         ends.append(vector)
-    near(trained(Method(additions=UPDATES["fedprox"](MU)), local={"epochs": 2})[0], torch.stack(ends).mean(0))
+    assert_near(trained(Method(additions=UPDATES["fedprox"](MU)), local={"epochs": 2})[0], torch.stack(ends).mean(0))
 
 
 def test_scaffold_equals_the_reference() -> None:
@@ -135,7 +135,7 @@ def test_scaffold_equals_the_reference() -> None:
         ends = [model - RATE * (slope(loss, model) - own + server) for loss, own in zip(losses, controls, strict=True)]
         fresh = torch.stack([(model - end) / RATE - server + own for end, own in zip(ends, controls, strict=True)])
         server, controls, model = server + (fresh - controls).mean(0), fresh, torch.stack(ends).mean(0)
-    near(trained(Method(additions=UPDATES["scaffold"]()), rounds=3)[0], model, 1e-5)
+    assert_near(trained(Method(additions=UPDATES["scaffold"]()), rounds=3)[0], model, 1e-5)
 
 
 # --- pseudo-labels
@@ -151,7 +151,7 @@ def test_fedavg_with_the_networks_labels_equals_the_reference() -> None:
     model = double(FIRST)
     for _ in range(2):
         model = averaged([loss_on(shard, predicted(model, shard)) for shard in SHARDS], model)
-    near(trained(method_of("fedavg+network"), rounds=2)[0], model)
+    assert_near(trained(method_of("fedavg+network"), rounds=2)[0], model)
 
 
 def predicted_by_authors(vector: Vector, shard: Shard) -> PseudoLabels:
@@ -164,14 +164,14 @@ def predicted_by_authors(vector: Vector, shard: Shard) -> PseudoLabels:
 
 def test_the_networks_labels_by_the_authors_recipe_equal_the_reference() -> None:
     model = averaged([loss_on(shard, predicted_by_authors(double(FIRST), shard)) for shard in SHARDS], double(FIRST))
-    near(trained(method_of("fedavg+network", AUTHORS_CODE), rounds=1)[0], model)
+    assert_near(trained(method_of("fedavg+network", AUTHORS_CODE), rounds=1)[0], model)
 
 
 def test_fedsem_equals_the_reference() -> None:
     model, first = double(FIRST), [predicted(double(FIRST), shard) for shard in SHARDS]
     for _ in range(3):
         model = averaged([loss_on(shard, once) for shard, once in zip(SHARDS, first, strict=True)], model)
-    near(trained(method_of("fedsem+"), rounds=3)[0], model)
+    assert_near(trained(method_of("fedsem+"), rounds=3)[0], model)
 
 
 def propagated(
@@ -218,7 +218,7 @@ def test_fedavg_with_label_propagation_at_each_client_equals_the_reference() -> 
     for client in clients:
         seed = World(1).entropy(client.name, 1, 1, 1, "planes").bytes(32)
         losses.append(loss_on(client.shard, propagated(hashed(client.shard, seed), known_of(client.shard))))
-    near(model, averaged(losses, double(FIRST)))
+    assert_near(model, averaged(losses, double(FIRST)))
 
 
 @pytest.mark.parametrize("recipe", [PAPER, AUTHORS_CODE], ids=lambda recipe: recipe.name)
@@ -252,7 +252,9 @@ def test_fedavg_with_label_propagation_across_clients_equals_the_reference(
         assert client.pseudo is not None
         hidden = ~client.shard.labeled
         assert np.array_equal(client.pseudo.labels[hidden], own.labels[hidden])
-    near(model, averaged([loss_on(shard, own) for shard, own in zip(SHARDS, pseudo, strict=True)], double(FIRST)), 1e-5)
+    assert_near(
+        model, averaged([loss_on(shard, own) for shard, own in zip(SHARDS, pseudo, strict=True)], double(FIRST)), 1e-5
+    )
 
 
 # --- methods with a second network
@@ -272,7 +274,7 @@ def test_fedavg_with_a_mean_teacher_equals_the_reference() -> None:
         ends = [model - RATE * slope(consistency(shard, teacher, weight), model) for shard in SHARDS]
         teacher = torch.stack([0.97 * teacher + 0.03 * end for end in ends]).mean(0)
         model = torch.stack(ends).mean(0)
-    near(trained(method_of("fedavg+mt"), rounds=3)[0], model, 1e-5)
+    assert_near(trained(method_of("fedavg+mt"), rounds=3)[0], model, 1e-5)
 
 
 def test_fedprop_with_a_mean_teacher_equals_the_reference() -> None:
@@ -292,7 +294,7 @@ def test_fedprop_with_a_mean_teacher_equals_the_reference() -> None:
             ends.append(model - RATE * slope(loss, model))
         teacher = torch.stack([0.97 * teacher + 0.03 * end for end in ends]).mean(0)
         model = torch.stack(ends).mean(0)
-        near(found, model, 1e-5)
+        assert_near(found, model, 1e-5)
 
 
 Outgoing = Callable[[int, list[bytes]], bytes]
@@ -320,7 +322,7 @@ def mean(vectors: Sequence[bytes]) -> bytes:
 
 
 def test_the_server_of_fedsiam_sends_the_average_target() -> None:
-    near(trained(method_of("fedsiam"), 3)[0], by_hand(method_of("fedsiam"), 3, lambda i, sent: mean(sent)), 1e-6)
+    assert_near(trained(method_of("fedsiam"), 3)[0], by_hand(method_of("fedsiam"), 3, lambda i, sent: mean(sent)), 1e-6)
 
 
 def test_the_server_of_fedmatch_sends_the_average_and_two_helpers() -> None:
@@ -331,5 +333,5 @@ def test_the_server_of_fedmatch_sends_the_average_and_two_helpers() -> None:
     # A low confidence, so that helpers count.
     method = Method(additions=((FedMatch(consistency=300.0, confidence=0.1), make),))
     alone, expected = by_hand(method, 3, lambda i, sent: mean(sent)), by_hand(method, 3, outgoing)
-    near(trained(method, 3)[0], expected, 1e-6)
+    assert_near(trained(method, 3)[0], expected, 1e-6)
     assert (alone - expected).abs().max() > 1e-4

@@ -61,7 +61,7 @@ def trained(
     return run_rounds(settings, dealt, jobs.initial(spec, 1), faults, of_server=of_server, seed=seed)
 
 
-def alone(clients: list[FedAvgClient]) -> list[Trained]:
+def trained_alone(clients: list[FedAvgClient]) -> list[Trained]:
     """The result of each client's training of the first model in round 1."""
     return [
         jobs.train(
@@ -73,7 +73,7 @@ def alone(clients: list[FedAvgClient]) -> list[Trained]:
 
 def test_the_model_of_a_round_is_the_average_of_the_clients_trained_models() -> None:
     server, clients, records, _ = trained(PLAIN, rounds=1)
-    models = alone(clients)
+    models = trained_alone(clients)
     assert server.model == average([one.parameters for one in models])
     assert records[0].averaged == tuple(client.name for client in clients)
     assert records[0].loss == pytest.approx(np.mean([one.loss for one in models]))
@@ -90,7 +90,7 @@ def test_a_model_is_weighted_by_its_number_of_training_points(averaging: Averagi
     ]
     assert [shard.labeled.sum() for shard in dealt] == sizes
     server, clients, _, _ = trained(PLAIN, rounds=1, dealt=dealt, by_points=True, averaging=averaging)
-    models = [decode(one.parameters).astype(np.float64) for one in alone(clients)]
+    models = [decode(one.parameters).astype(np.float64) for one in trained_alone(clients)]
     expected = sum(size * model for size, model in zip(sizes, models, strict=True)) / sum(sizes)
     np.testing.assert_allclose(decode(server.model), expected, atol=1e-6)
     assert np.abs(expected - np.mean(models, axis=0)).max() > 1e-3  # equal weights would give the mean
@@ -244,7 +244,7 @@ def test_the_control_of_scaffolds_server_moves_by_the_changes_over_all_clients()
             Method(additions=UPDATES["scaffold"]()), lost, rounds=1, averaging=averaging
         )
         assert len(records[0].averaged) == 3
-        changes = [one.sent[0] for one in alone(clients[:3])]
+        changes = [one.sent[0] for one in trained_alone(clients[:3])]
         (control,) = server.state()["companions"]
         np.testing.assert_allclose(decode(control), sum(map(decode, changes)) / CLIENTS, atol=1e-6)
 

@@ -17,7 +17,7 @@ PRIVATE = ("server-fixed", "client-fixed", "server-adaptive", "client-adaptive",
 
 
 @pytest.mark.parametrize("kind", PRIVATE)
-def test_differential_privacy_by_strategies_and_mods(
+def test_private_strategies_and_mods_clip_and_add_noise(
     run_app: Run, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = run_app("private", run_config=f"kind={kind}")
@@ -109,7 +109,7 @@ def test_a_run_is_repeated_from_its_folder_without_the_app(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("app", "settings"), [("private", "kind=client-adaptive"), ("trees", "rounds=2"), ("secure", "")]
 )
-def test_pool_and_inline_and_hash_seeds_have_one_trace(app: str, settings: str, tmp_path: Path) -> None:
+def test_the_trace_is_equal_with_other_engines_and_hash_seeds(app: str, settings: str, tmp_path: Path) -> None:
     pytest.importorskip("xgboost")
     found = set()
     for number, engine in (("1", "inline"), ("2", "pool:2")):

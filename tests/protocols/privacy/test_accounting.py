@@ -30,7 +30,7 @@ def renyi(p: np.ndarray, q: np.ndarray, order: float) -> float:
     return float(np.log((p**order * q ** (1 - order)).sum()) / (order - 1))
 
 
-def chances(counts: np.ndarray, sigma: float) -> np.ndarray:
+def argmax_probabilities(counts: np.ndarray, sigma: float) -> np.ndarray:
     """P(argmax = c) of counts + N(0, sigma^2), by integration."""
     grid = np.linspace(counts.min() - 9 * sigma, counts.max() + 9 * sigma, 6001)
     inside = norm.cdf(grid[:, None], counts, sigma)
@@ -119,7 +119,7 @@ def test_rdp_of_noisy_max_bounds_the_divergence(
     moved = counts.copy()
     moved[source] -= 1
     moved[target] += 1
-    here, there = chances(counts, sigma), chances(moved, sigma)
+    here, there = argmax_probabilities(counts, sigma), argmax_probabilities(moved, sigma)
     if min(here.min(), there.min()) > 1e-9:  # the resolution of the integration
         assert renyi(here, there, order) <= order / sigma**2 + 1e-4
 
@@ -129,7 +129,7 @@ def test_noisy_max_errs_with_the_computed_probability() -> None:
     assert noisy_max(counts, 0.0, Entropy.seeded(1)).tolist() == [0, 1, 2]
     many = np.tile([3, 1, 1], (20_000, 1))
     shares = np.bincount(noisy_max(many, 2.0, Entropy.seeded(1)), minlength=3) / len(many)
-    assert np.abs(shares - chances(np.array([3, 1, 1]), 2.0)).max() < 0.015
+    assert np.abs(shares - argmax_probabilities(np.array([3, 1, 1]), 2.0)).max() < 0.015
 
 
 def test_without_the_library_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_each_bit_flips_independently_with_its_probability() -> None:
     assert np.abs(between).max() < 6 / math.sqrt(bits)
 
 
-def test_the_same_question_has_the_same_answer_and_another_one_fresh_coins() -> None:
+def test_equal_questions_are_answered_equally_and_others_with_new_coins() -> None:
     n, bits = 8, 512
     points, table = np.random.default_rng(2).normal(size=(n, 5)), np.zeros((n, bits), bool)
     own = flips(0.3, n)

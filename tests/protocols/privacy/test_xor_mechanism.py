@@ -88,7 +88,7 @@ class BernoulliMatrix:
                 yield difference
 
 
-def written_out(noise: BernoulliMatrix) -> dict[tuple[int, ...], float]:
+def probabilities_by_definition(noise: BernoulliMatrix) -> dict[tuple[int, ...], float]:
     """P of every matrix, keyed by the tuple of its bits in row order, by loops over the definition."""
     rows, columns = noise.rows, len(noise.theta)
     weights = {}
@@ -106,7 +106,7 @@ def written_out(noise: BernoulliMatrix) -> dict[tuple[int, ...], float]:
 
 def worst_ratio(noise: BernoulliMatrix, sensitivity: int) -> float:
     """max |log P(Y | f(D)) / P(Y | f(D'))| over outputs Y and values f(D), f(D') that differ in <= s bits."""
-    chances, zero = written_out(noise), (0,) * (noise.rows * len(noise.theta))
+    chances, zero = probabilities_by_definition(noise), (0,) * (noise.rows * len(noise.theta))
     near = [d for d in chances if 0 < sum(d) <= sensitivity]
     moved = {d: {y: chances[tuple(a ^ b for a, b in zip(y, d, strict=True))] for y in chances} for d in (zero, *near)}
     return max(abs(math.log(moved[zero][y] / moved[d][y])) for d in near for y in chances)
