@@ -46,13 +46,15 @@ def pipe(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["small", "larger than a pipe holds"])
 def test_results_that_nobody_reads_keep_nobody_waiting(pipe: Path, size: int) -> None:
+    before = {*multiprocessing.active_children()}
     with pytest.raises(BrokenProcessPool):
         list(in_workers(2, call, [("ends_when_told", pipe, size), ("dies", pipe)]))
-    assert multiprocessing.active_children() == []
+    assert {*multiprocessing.active_children()} <= before
 
 
 def test_a_worker_that_does_not_end_in_time_is_killed(pipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {*multiprocessing.active_children()}
     monkeypatch.setattr(workers, "_GRACE", 0.0)
     with pytest.raises(BrokenProcessPool):
         list(in_workers(2, call, [("never_ends", pipe), ("dies", pipe)]))
-    assert multiprocessing.active_children() == []
+    assert {*multiprocessing.active_children()} <= before
