@@ -123,11 +123,9 @@ def _end(pool: ProcessPoolExecutor) -> None:
     wait for ever, with SIGTERM ignored: to write a result that is larger than a pipe holds, or for a lock that the dead
     one held. Python 3.11 waits for them without end.
     """
-    processes, thread, results = (
-        list((pool._processes or {}).values()),
-        pool._executor_manager_thread,
-        pool._result_queue,
-    )
+    processes = list((pool._processes or {}).values())
+    thread: Any = pool._executor_manager_thread
+    results: Any = pool._result_queue
     for process in processes:
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)
