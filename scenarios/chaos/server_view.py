@@ -432,8 +432,11 @@ class CommitteeView:
         """The sum in `message` as a relation. Raises ValueError if it is not a sum of shares."""
         known = [one for one in self.uploads if packet.sender in one.members]
         for some_known in ([one for one in known if one.round == packet.round], known):
-            for place in dict.fromkeys(one.members.index(packet.sender) for one in some_known):
-                packing, length = some_known[0].packing, len(some_known[0].shares[0])
+            # Clients who are shown different clients draw different committees, whose shares have different sizes.
+            kinds = ((one.packing, len(one.shares[0]), one.members.index(packet.sender)) for one in some_known)
+            for packing, length, place in dict.fromkeys(kinds):
+                if len(message.share) != packed_bytes(length, packing.word_bits):
+                    continue
                 (value,) = read(message.share, [length], packing.word_bits)
                 some = [one for one in some_known if len(one.shares[0]) == length and one.packing == packing]
                 found = _coefficients_modulo([one.shares[place] for one in some], value, packing.field.prime)

@@ -222,7 +222,10 @@ def _show(scenario: "Scenario", result: "Result") -> int:
 
 
 def _log(line: str) -> None:
-    typer.echo(line, err=True)
+    """Print one line, whatever another machine has sent that is quoted in it."""
+    from tacit.scenarios.console.printing import visible
+
+    typer.echo(visible(" ".join(line.splitlines())), err=True)
 
 
 def _ignore(line: str) -> None:

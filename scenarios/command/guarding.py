@@ -38,7 +38,9 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
                 raise
             if isinstance(error, OSError) and error.errno in _NO_ROOM and not error.filename:
                 error.filename = ", ".join(str(value) for value in kwargs.values() if isinstance(value, Path))
-            typer.echo(f"error: {in_a_line(error)}", err=True)
+            from tacit.scenarios.console.printing import visible
+
+            typer.echo(visible(f"error: {in_a_line(error)}"), err=True)
             code = 1 if isinstance(error, OSError) and error.errno in _NO_ROOM else 2
         raise typer.Exit(code)
 

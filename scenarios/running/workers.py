@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import re
+import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from multiprocessing import resource_tracker
+from multiprocessing import connection, resource_tracker
 from typing import Any, TypeVar
 
 from tacit.parties.learning.extras import MissingExtra, require
@@ -25,6 +27,13 @@ R = TypeVar("R")
 
 Jobs = int | str
 """The number of parallel calls; or a text in the form of `ON_RAY`, for as many as there are CPUs."""
+
+
+_GRACE = 60.0
+"""Seconds after SIGTERM in which a worker must have ended; then it gets SIGKILL."""
+
+_LOOK = 0.05
+"""Seconds between two looks at the workers that are to end."""
 
 
 def jobs_of(text: str) -> Jobs:
@@ -63,7 +72,8 @@ def in_workers(
     after an interrupt, by what `titled` makes of its arguments.
 
     If the generator is closed before its end, the workers get SIGTERM, and calls still in the queue are not made. Only
-    the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle.
+    the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle. If a worker
+    dies, the others get SIGTERM, too, and BrokenProcessPool is raised. A worker has a minute to end.
 
     When it has ended, so have its processes and the threads that talk to them: a thread that is still alive while the
     interpreter shuts down may use modules that are gone already.
@@ -84,14 +94,52 @@ def in_workers(
     try:
         resource_tracker.ensure_running()  # starting it later would let interrupts through again
         with interrupts_held_back():
-            tasks = {pool.submit(function, *arguments): place for place, arguments in enumerate(calls)}
+            tasks = _submitted(pool, function, calls)
         for task in as_completed(tasks):
             yield tasks[task], task.result()
     finally:
         with interrupts_held_back():
-            processes = list((pool._processes or {}).values())
+            _end(pool)
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, function: Callable[..., R], calls: Sequence[tuple[Any, ...]]
+) -> dict[Future[R], int]:
+    try:
+        tasks = {pool.submit(function, *arguments): place for place, arguments in enumerate(calls)}
+        with pool._shutdown_lock:  # Python 3.11 watches a new worker only from the next event on
+            pool._executor_manager_thread_wakeup.wakeup()
+        return tasks
+    except OSError:
+        if pool._broken:  # by a first worker that died while another was started
+            raise BrokenProcessPool(str(pool._broken)) from None
+        raise
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the workers and the thread of `pool`.
+
+    A pool of which a worker has died reads no more results. Other workers that finish a call after SIGTERM would then
+    wait for ever, with SIGTERM ignored: to write a result that is larger than a pipe holds, or for a lock that the dead
+    one held. Python 3.11 waits for them without end.
+    """
+    processes, thread, results = (
+        list((pool._processes or {}).values()),
+        pool._executor_manager_thread,
+        pool._result_queue,
+    )
+    for process in processes:
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)
+    limit = time.monotonic() + _GRACE
+    while thread is not None and thread.is_alive():
+        if not pool._broken:
+            thread.join(_LOOK)
+        elif connection.wait([results._reader], _LOOK):
+            os.read(results._reader.fileno(), 1 << 16)
+        if time.monotonic() > limit:
             for process in processes:
-                process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
-            for process in processes:
-                process.join()
+                process.kill()
+    for process in processes:
+        process.join()
+    results.close()

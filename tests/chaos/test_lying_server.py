@@ -269,6 +269,17 @@ def test_a_committee_opens_one_set_and_no_part_of_another(program: str, monkeypa
     assert perform(miniature, parse(program, 5)).exposed == ("client/4",)
 
 
+@pytest.mark.parametrize(
+    "program",
+    ["SeedAgreed#1 differ 0", "SeedAgreed#2 differ 0", "SeedAgreed#1 differ 0; CommitteeStart#1 replay"],
+    ids=["first", "second", "replay"],
+)
+def test_sums_with_committees_of_two_sizes_are_judged(program: str) -> None:
+    """One client was shown other clients, of whom it draws a smaller committee with larger shares."""
+    ours = run_trial(Miniature("committee", clients=4, min_clients=3, value_bits=12), parse(program, 4))
+    assert not ours.broken and ours.outcome.relations
+
+
 @pytest.mark.parametrize("kind", ["secure_sum", "secagg+"])
 @pytest.mark.parametrize("bits", [2, 6, 32])
 def test_exposure_in_sums_of_integers_is_judged_modulo_their_words(

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit import load
+from tacit.scenarios.command import deploying
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.workers import in_workers
 
@@ -113,3 +114,15 @@ def test_a_place_without_a_value_is_named_with_its_line(stops: Callable[[str], P
     found = ran(stops('"{count} of {total} are left", count=2'), "run")
     assert found.outcome == "failed" and "no value for {total}; allowed: {count}" in found.reason
     assert "stops.py, line 21" in found.reason
+
+
+@pytest.mark.parametrize("command", ["run", "events"])
+def test_errors_quote_what_others_wrote_without_control_characters(command: str) -> None:
+    found = CliRunner().invoke(app, [command, "a\x1b]0;title\x07\nerror: b.toml"])
+    assert found.exit_code == 2 and "a\\x1b]0;title\\x07 error: b" in found.output
+    assert found.output.count("\n") == 1
+
+
+def test_a_line_of_a_log_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    deploying._log("refused client/1: \x1b[2Jno\nserver     client/2 is connected")
+    assert capsys.readouterr().err == "refused client/1: \\x1b[2Jno server     client/2 is connected\n"
