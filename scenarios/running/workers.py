@@ -30,7 +30,7 @@ Jobs = int | str
 
 
 _GRACE = 60.0
-"""Seconds after SIGTERM in which a worker must have ended; then it gets SIGKILL."""
+"""Seconds after SIGTERM in which the workers of a broken pool must have ended; then they get SIGKILL."""
 
 _LOOK = 0.05
 """Seconds between two looks at the workers that are to end."""
@@ -73,7 +73,7 @@ def in_workers(
 
     If the generator is closed before its end, the workers get SIGTERM, and calls still in the queue are not made. Only
     the caller gets Ctrl-C, after workers have started or ended. `function` and all arguments must pickle. If a worker
-    dies, the others get SIGTERM, too, and BrokenProcessPool is raised. A worker has a minute to end.
+    dies, the others get SIGTERM, too, have a minute to end, and BrokenProcessPool is raised.
 
     When it has ended, so have its processes and the threads that talk to them: a thread that is still alive while the
     interpreter shuts down may use modules that are gone already.
@@ -135,7 +135,7 @@ def _end(pool: ProcessPoolExecutor) -> None:
             thread.join(_LOOK)
         elif connection.wait([results._reader], _LOOK):
             os.read(results._reader.fileno(), 1 << 16)
-        if time.monotonic() > limit:
+        if pool._broken and time.monotonic() > limit:
             for process in processes:
                 process.kill()
     for process in processes:

@@ -81,7 +81,7 @@ def ran(path: Path, out: str) -> Any:
     return tacit.run(load(path), out=Path(out))
 
 
-def test_files_have_the_same_facts(stops: Callable[[str], Path]) -> None:
+def test_a_run_and_its_files_give_a_reason_with_the_same_values(stops: Callable[[str], Path]) -> None:
     found = ran(stops(ODD), "run")
     assert (found.outcome, found.reason, found.ended_by["values"]) == ("aborted", SAID, FACTS)
     (again,) = in_workers(1, ran, [(Path("stops.toml"), "again")])
@@ -92,7 +92,7 @@ def test_files_have_the_same_facts(stops: Callable[[str], Path]) -> None:
     assert json.loads(rows["ended_by"]) == found.ended_by and rows["reason"] == SAID
 
 
-def test_commands_show_it_without_control_characters(stops: Callable[[str], Path]) -> None:
+def test_commands_show_a_reason_without_control_characters(stops: Callable[[str], Path]) -> None:
     path = str(stops(ODD))
     shown = output("run", path, "--out", "run") + output("events", "run") + output("report", "run")
     shown += output("sweep", path, "--seeds", "2", "--out", "sweep") + output("compare", "run", "run")

@@ -105,7 +105,7 @@ class Colour(StrEnum):
         (["a\udc80b"], ["a\\udc80b"]),
     ],
 )
-def test_values_of_plugins_are_stored_as_plain_ones(value: object, recorded: object) -> None:
+def test_values_of_a_plugins_reason_are_recorded_as_json(value: object, recorded: object) -> None:
     record = Abort("it is {value}", value=value).reason.record()
     assert record == {"kind": "it is {value}", "values": {"value": recorded}}
     assert msgspec.json.decode(msgspec.json.encode(record)) == json.loads(json.dumps(record, allow_nan=False)) == record
@@ -137,7 +137,7 @@ def test_a_value_without_a_text_is_refused_and_not_shown(value: object, problem:
     assert "secret" not in str(caught.value) and "0x" not in str(caught.value)
 
 
-def test_texts_are_plain_ones_whatever_their_types(tmp_path: Path) -> None:
+def test_texts_of_reasons_are_stored_as_str(tmp_path: Path) -> None:
     class Own(Abort):
         def __init__(self, count: int) -> None:
             super().__init__("{count} of its own", count=count)
