@@ -43,8 +43,9 @@ def _of_a_sum(
     with weakened:
         broken = _exposing(miniature, reversed(programs))
     tried = [broken, *programs[::5]] if quick and broken is not None else programs
-    found = float(broken is not None), float(_exposing(miniature, tried) is not None)
-    return Finding(name, f"server: the vector of one client, of {miniature.clients}", *found, 0.0, 1, remark=remark)
+    weak, ours = (float(one is not None) for one in (broken, _exposing(miniature, tried)))
+    sought = f"server: the vector of one client, of {miniature.clients}"
+    return Finding(name, sought, weak, ours, 0.0, 1, remark=remark)
 
 
 def round_with_the_same_model(quick: bool = False) -> Finding:
