@@ -117,9 +117,9 @@ class Opening(Part):
 
 
 _PROMISES = {
-    "equal to the oracle": Promise(equals_oracle, True, "result"),
-    "ends early for a loss": Promise(ends_early_only_for_loss, True),
-    "who is well counts": Promise(who_is_well_counts, True),
+    "the result equals the oracle's": Promise(equals_oracle, True, "result"),
+    "only losses end a run early": Promise(ends_early_only_for_loss, True),
+    "inputs of clients without faults count": Promise(who_is_well_counts, True),
 }
 _SET_UP, _ENROLMENT, _OPENING = setup.SetUp(), Enrolment(), Opening()
 

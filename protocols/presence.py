@@ -51,7 +51,7 @@ class Connections(Part):
     messages: Sequence[type[Message]] = ()
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
-        return {"who closed was down": Promise(who_closed_was_down)}
+        return {"only clients that are down close connections": Promise(who_closed_was_down)}
 
     def check_tables(self, tables: Any) -> None:
         if tables.network.transport != "tcp":
@@ -70,7 +70,7 @@ class Heartbeats(Part):
             raise Problem("protocol.heartbeat", "0 s leaves no time between heartbeats; allowed: above 0 s")
 
     def promises(self, tables: Any) -> Mapping[str, Promise]:
-        return {"who is gone was affected": Promise(who_is_gone_was_affected)}
+        return {"only clients with faults are gone": Promise(who_is_gone_was_affected)}
 
 
 PRESENCE = Choice("protocol.presence", {CONNECTION: Connections(), HEARTBEAT: Heartbeats()})

@@ -25,6 +25,7 @@ PLACES = (
     "protocols",
     "scenarios",
     "sim",
+    "tacit",
     "tests",
 )
 """Folders, with all files below them, and patterns of files; add a line for another one."""

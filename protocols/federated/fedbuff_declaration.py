@@ -156,14 +156,14 @@ def no_round_is_lost_without_need(trial: Trial, affected: Affected) -> Iterator[
 def promises_of_buffers() -> dict[str, Promise]:
     """The promises of buffered training."""
     return {
-        "the model is the oracle's": Promise(equals_replayed_buffer, compares="model"),
+        "the model equals the oracle's": Promise(equals_replayed_buffer, compares="model"),
         "no model counts twice": Promise(no_model_counts_twice),
-        "only who answered counts": Promise(only_what_was_received_counts),
-        "nobody holds a place": Promise(nobody_holds_a_place_for_long),
-        "places are filled": Promise(places_are_filled),
+        "only clients that answered count": Promise(only_what_was_received_counts),
+        "no client holds a place for long": Promise(nobody_holds_a_place_for_long),
+        "free places are filled": Promise(places_are_filled),
         "no round is lost without need": Promise(no_round_is_lost_without_need, True),
-        "training ends for a loss": Promise(ends_early_only_for_loss, True),
-        "all rounds of learning": Promise(all_rounds_are_held, True),
+        "only losses end training early": Promise(ends_early_only_for_loss, True),
+        "completed training has all rounds": Promise(all_rounds_are_held, True),
     }
 
 

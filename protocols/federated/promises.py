@@ -145,4 +145,4 @@ def close(found: Numbers, wanted: Numbers) -> bool:
     return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
 
 
-PROMISES = {"the model is the oracle's": Promise(equals_plain_average, compares="model")}
+PROMISES = {"the model equals the oracle's": Promise(equals_plain_average, compares="model")}

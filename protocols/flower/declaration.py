@@ -68,10 +68,10 @@ def who_is_well_is_heard(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 PROMISES = {
-    "the app ends": Promise(ends_early_only_for_loss, True),
-    "only what arrived is used": Promise(only_what_arrived_is_used),
-    "rounds are reported": Promise(rounds_are_reported, True),
-    "who is well is heard": Promise(who_is_well_is_heard),
+    "only losses end an app early": Promise(ends_early_only_for_loss, True),
+    "only replies that arrived are used": Promise(only_what_arrived_is_used),
+    "every round is reported": Promise(rounds_are_reported, True),
+    "clients without faults are heard": Promise(who_is_well_is_heard),
 }
 
 

@@ -166,11 +166,13 @@ def promises_of_rounds(
         return update_wrapper(partial(broken, **keys), broken)
 
     return {
-        "training ends for a loss": Promise(ends_early_only_for_loss, True),
-        "who is heard is called": Promise(with_these(who_is_heard_is_called, call=call, share=share, labeled=labeled)),
-        "only who answered counts": Promise(with_these(only_who_answered_counts, answers=answers)),
-        "enough count": Promise(enough_count),
-        "who is well is counted": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
-        "all rounds of learning": Promise(all_rounds_are_held, True),
-        "nothing is summed again": Promise(with_these(nothing_is_summed_again, released=released)),
+        "only losses end training early": Promise(ends_early_only_for_loss, True),
+        "clients that are back are called": Promise(
+            with_these(who_is_heard_is_called, call=call, share=share, labeled=labeled)
+        ),
+        "only clients that answered count": Promise(with_these(only_who_answered_counts, answers=answers)),
+        "rounds with too few clients are lost": Promise(enough_count),
+        "clients without faults count": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
+        "completed training has all rounds": Promise(all_rounds_are_held, True),
+        "no masked values follow a lost sum": Promise(with_these(nothing_is_summed_again, released=released)),
     }

@@ -167,20 +167,23 @@ def without_block(trial: Trial) -> Iterator[tuple[tuple[str, str], float]]:
                     yield pair, trial.events[place].time
 
 
-MASKS_ONCE = {"fresh masks": Promise(one_masking_an_attempt), "one answer an attempt": Promise(one_answer_an_attempt)}
+MASKS_ONCE = {
+    "no mask is used twice": Promise(one_masking_an_attempt),
+    "one answer in each attempt": Promise(one_answer_an_attempt),
+}
 """The promises of row sums; a secure sum of vectors masks in chunks, each with a separate block of the key."""
 
-BLOCKS = {"complete blocks": Promise(complete_blocks)}
+BLOCKS = {"blocks of all pairs are received": Promise(complete_blocks)}
 """The promise of every variant of SecureHamming with pairs."""
 
 _PROMISES = {
-    "aborts only for a loss": Promise(aborts_only_for_loss, True),
-    "who is well is in": Promise(all_who_are_well_are_in, True),
-    "all rounds": Promise(all_rounds_come, True),
-    "no undue labels": Promise(no_undue_labels, True),
+    "only losses abort a run": Promise(aborts_only_for_loss, True),
+    "clients without faults are members": Promise(all_who_are_well_are_in, True),
+    "a completed run has all rounds": Promise(all_rounds_come, True),
+    "only members report labels": Promise(no_undue_labels, True),
 }
 
 
 def promises_of(*, compared: bool) -> dict[str, Promise]:
     """The promises of XCLP; if it is not `compared` with an oracle, there is none about its results."""
-    return _PROMISES | ({"equal to the oracle": Promise(equals_oracle, True, "result")} if compared else {})
+    return _PROMISES | ({"the result equals the oracle's": Promise(equals_oracle, True, "result")} if compared else {})

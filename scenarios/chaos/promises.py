@@ -192,15 +192,15 @@ def every_client_ends(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 GENERAL = {
-    "it ends": Promise(ends),
-    "no exception": Promise(no_exception),
-    "the same set for all": Promise(one_announcement),
-    "only who answered is in": Promise(only_who_answered),
+    "every run ends": Promise(ends),
+    "no program fails": Promise(no_exception),
+    "all members get the same set": Promise(one_announcement),
+    "every member has answered": Promise(only_who_answered),
     "messages are conserved": Promise(conservation),
     "messages keep their order": Promise(in_order),
     "a fault strikes once": Promise(strikes_once),
-    "the ledger is the trace": Promise(ledger_is_trace),
-    "only who is struck is lost": Promise(only_affected_are_lost, True),
+    "counted bytes equal the trace": Promise(ledger_is_trace),
+    "only clients with faults are lost": Promise(only_affected_are_lost, True),
     "every client ends": Promise(every_client_ends, True),
 }
 """The promises of every protocol."""

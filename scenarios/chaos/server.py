@@ -44,7 +44,7 @@ __all__ = ["PROMISES", "Breach", "Sweep", "Trial", "Trials", "programs_of", "run
 PROMISES = {
     "no client's input": "No combination of what the server received is of fewer than min_clients clients' inputs; of "
     "rows of class scores no combination follows at all.",
-    "no exception": "No client's program fails.",
+    "no program fails": "No client's program fails.",
 }
 
 _MOST_CLIENTS = 5
@@ -88,7 +88,7 @@ class Trial(Struct, frozen=True):
                 f"{f'; {outcome.guessed} masks follow without any secret' if outcome.guessed else ''}"
             )
         if outcome.failure:
-            found["no exception"] = outcome.failure
+            found["no program fails"] = outcome.failure
         return found
 
 

@@ -111,11 +111,11 @@ def test_a_failure_is_shrunk_and_its_replay_has_the_same_trace(monkeypatch: pyte
     result = tacit("chaos", "--broad", "--schedules", "30", "--seed", "1", "--jobs", "1", "--out", "here")
     assert result.exit_code == 1, result.output
     failures = json.loads(Path("here/chaos.json").read_text())["failures"]
-    (failure,) = [one for one in failures if one["promise"] == "fresh masks"]
+    (failure,) = [one for one in failures if one["promise"] == "no mask is used twice"]
     assert failure["configuration"].startswith("xclp")
     assert len(tomllib.loads(Path("here/failure-1.toml").read_text())["fault"]) == len(failure["faults"]) <= 2
     again = tacit(*failure["replay"].split()[1:])
-    assert again.exit_code == 1 and "BROKEN    fresh masks" in again.stdout
+    assert again.exit_code == 1 and "BROKEN    no mask is used twice" in again.stdout
     assert f"trace     {failure['trace_hash']}" in again.stdout
 
 

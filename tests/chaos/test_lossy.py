@@ -91,4 +91,4 @@ def test_a_loss_repaired_before_the_deadline_excuses_no_client(
     monkeypatch.setattr(Party, "collect", deaf)
     trial = observed(lossy)
     assert any("lost on the link" in event.note for event in trial.events)
-    assert "only who is struck is lost" in {one.promise for one in check(trial)}
+    assert "only clients with faults are lost" in {one.promise for one in check(trial)}

@@ -47,12 +47,12 @@ def test_chaos_finds_masks_reused_by_a_new_attempt(small: Scenario, monkeypatch:
         SharedSecret, "key", lambda self, purpose, attempt=0: key(self, purpose.split()[0], min(attempt, 1))
     )
     found = failures(small)
-    assert set(found) == {"fresh masks"}
-    (fault,) = found["fresh masks"].faults
+    assert set(found) == {"no mask is used twice"}
+    (fault,) = found["no mask is used twice"].faults
     assert (fault.kind, fault.party.partition("/")[0]) == ("crash", "client")
     # Only a loss before masked values are sent makes a new attempt.
     assert fault.before in ("influence.request", "rowsums.mask") or fault.after == "influence.request"
-    assert "uses a mask key of round 1" in found["fresh masks"].how
+    assert "uses a mask key of round 1" in found["no mask is used twice"].how
 
 
 def test_chaos_finds_survivors_that_differ_between_clients(
@@ -71,9 +71,9 @@ def test_chaos_finds_survivors_that_differ_between_clients(
 
     monkeypatch.setattr(Server, "broadcast", disagreeing)
     found = failures(with_shamir)
-    assert "the same set for all" in found
+    assert "all members get the same set" in found
     # Shares of both kinds do not combine.
-    assert set(found) & {"equal to the oracle", "aborts only for a loss"}
+    assert set(found) & {"the result equals the oracle's", "only losses abort a run"}
     for failure in found.values():
         assert len(failure.faults) == 1
         assert failure.faults[0].party.startswith("client/")
@@ -88,9 +88,9 @@ def test_chaos_finds_a_wait_without_a_deadline(small: Scenario, monkeypatch: pyt
 
     monkeypatch.setattr(Party, "collect", for_ever)
     found = failures(small)
-    assert len(found["it ends"].faults) == 1
-    assert "it has not ended" in found["it ends"].how
-    assert found["it ends"].faults[0].party.startswith("client/")
+    assert len(found["every run ends"].faults) == 1
+    assert "it has not ended" in found["every run ends"].how
+    assert found["every run ends"].faults[0].party.startswith("client/")
 
 
 def test_chaos_reports_an_endless_wait_as_a_deadlock(small: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,8 @@ def test_chaos_reports_an_endless_wait_as_a_deadlock(small: Scenario, monkeypatc
 
     monkeypatch.setattr(Party, "collect", for_ever)
     found = failures(small)
-    assert len(found["it ends"].faults) == 1
-    assert found["it ends"].how.startswith("Deadlock: ") and "server" in found["it ends"].how
+    assert len(found["every run ends"].faults) == 1
+    assert found["every run ends"].how.startswith("Deadlock: ") and "server" in found["every run ends"].how
 
 
 def test_chaos_finds_an_average_that_ignores_the_numbers_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_chaos_finds_an_average_that_ignores_the_numbers_of_points(monkeypatch: 
     monkeypatch.setattr(averaging, "average", lambda column, weights: average(column, None))
     plain = {one.name: one for one in CONFIGURATIONS if one.name.startswith("fedavg, plain, star")}
     found = {name: first_run(calm_scenario(one, 1)).promises_broken for name, one in plain.items()}
-    assert {name for name, broken in found.items() if broken == {"the model is the oracle's"}} == {
+    assert {name for name, broken in found.items() if broken == {"the model equals the oracle's"}} == {
         name for name in plain if "uneven" in name
     }
     assert len(plain) == 3
@@ -131,7 +131,7 @@ def test_a_mixture_of_faults_is_shrunk_to_the_faults_that_break_the_promise(
     )
 
     def breaks(faults: Schedule) -> bool:
-        return "fresh masks" in {one.promise for one in verdict(structs.replace(small, fault=faults)).broken}
+        return "no mask is used twice" in {one.promise for one in verdict(structs.replace(small, fault=faults)).broken}
 
     mixture = (
         Fault(kind="duplicate", message="Join", occurrence=2),

@@ -67,7 +67,7 @@ def test_a_set_that_the_next_incarnation_announces_to_some_alone_is_found(monkey
 
     monkeypatch.setattr(Server, "broadcast", planted)
     found = verdict_under("fedavg, secure, star", crash(before="train.open"))
-    assert "the same set for all" in found.promises_broken
+    assert "all members get the same set" in found.promises_broken
 
 
 def test_chaos_draws_a_server_that_returns() -> None:

@@ -95,7 +95,7 @@ def test_an_average_that_counts_a_model_twice_breaks_a_promise(
 
     monkeypatch.setattr(averaging, "_means", planted)
     (broken,) = verdict(training).broken
-    assert broken.promise == "the model is the oracle's"
+    assert broken.promise == "the model equals the oracle's"
     assert broken.how.startswith("the model of round 1 is not the average of client/0, client/1")
 
 
@@ -104,4 +104,7 @@ def test_leaving_out_a_client_that_is_well_breaks_promises(training: Scenario, m
         name: checked(name, answer) for name, answer in answers.items() if name != "client/2"
     })  # fmt: skip
     faulty = structs.replace(training, fault=(Fault(party="client/1", at="train.update"),))
-    assert {one.promise for one in verdict(faulty).broken} == {"only who is struck is lost", "who is well is counted"}
+    assert {one.promise for one in verdict(faulty).broken} == {
+        "only clients with faults are lost",
+        "clients without faults count",
+    }

@@ -78,7 +78,7 @@ class Copy:
         try:
             done = self.python("-m", "tests.mutants.chaos", msgspec.json.encode(job).decode())
         except subprocess.TimeoutExpired:
-            return Finding("it ends", f"not within {_PATIENCE} s", (), 0)
+            return Finding("every run ends", f"not within {_PATIENCE} s", (), 0)
         if done.returncode:
             return Finding("it runs", (done.stderr.strip().splitlines() or ["no word"])[-1], (), 0)
         return msgspec.json.decode(done.stdout, type=Finding)

@@ -148,7 +148,7 @@ def test_a_declared_protocol_runs_with_its_keys_steps_faults_and_formula(file: P
 def test_chaos_checks_a_declared_protocol_by_the_general_promises(file: Path) -> None:
     found = campaign(load(file), Plan(schedules=0))
     assert len(found.verdicts) > 8
-    assert {failure.promise for failure in found.failures} <= {"only who is struck is lost"}
+    assert {failure.promise for failure in found.failures} <= {"only clients with faults are lost"}
 
 
 def test_a_declaration_without_build_is_refused() -> None:

@@ -145,7 +145,7 @@ def test_no_fault_breaks_a_promise_of_a_new_protocol(file: Path) -> None:
 def test_a_result_that_differs_from_the_oracle_breaks_a_promise(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counting, "oracle", lambda self, keys, shards: np.array([61.0]))
     found = campaign(load(file), Plan(schedules=0, singles=False))
-    assert [failure.promise for failure in found.failures] == ["equal to the oracle"]
+    assert [failure.promise for failure in found.failures] == ["the result equals the oracle's"]
 
 
 def test_an_invalid_or_duplicate_protocol_is_refused() -> None:
@@ -222,7 +222,7 @@ def test_leaving_out_a_client_that_is_well_breaks_a_promise(file: Path, monkeypa
     monkeypatch.setattr(Counting, "check", lambda self, keys, shards: me_shards.update(shards))
     monkeypatch.setattr(Counting, "server", without_the_last)
     found = campaign(load(file), Plan(schedules=0, singles=False))
-    assert [failure.promise for failure in found.failures] == ["who is well counts"]
+    assert [failure.promise for failure in found.failures] == ["inputs of clients without faults count"]
 
 
 def test_a_formula_that_names_no_message_is_an_error(

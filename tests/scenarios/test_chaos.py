@@ -159,7 +159,7 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
         )
         result = tacit("chaos", quick, *small)
         assert result.exit_code == 1, result.output
-        assert "BROKEN    fresh masks" in result.stdout
+        assert "BROKEN    no mask is used twice" in result.stdout
         command = next(line for line in result.stdout.splitlines() if line.startswith("replay"))
         arguments = command.split()[1:]
         assert arguments[:2] == ["tacit", "chaos"] and arguments[-1] == "--replay"
@@ -167,7 +167,7 @@ def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytes
         faults = tomllib.loads(path.read_text())["fault"]
         assert len(faults) == 1 and f'party = "{faults[0]["party"]}"' in result.stdout.splitlines()
         again = tacit(*arguments[1:])
-        assert again.exit_code == 1 and "BROKEN    fresh masks" in again.stdout, again.output
+        assert again.exit_code == 1 and "BROKEN    no mask is used twice" in again.stdout, again.output
         assert json.loads((path.parent / "chaos.json").read_text())["failures"][0]["faults"] == [
             {"kind": "crash", **{key: value for key, value in faults[0].items() if key in ("party", "before", "after")}}
         ]

@@ -239,7 +239,7 @@ def test_co_training_keeps_its_promises_under_chaos_and_a_planted_bug_is_found(
 
     monkeypatch.setattr(CotrainingServer, "_collect", forgetful)
     (failure,) = campaign(scenario, Plan(schedules=0, singles=False)).failures
-    assert (failure.promise, failure.how) == ("who is well is counted", "round 1 counts without client/1")
+    assert (failure.promise, failure.how) == ("clients without faults count", "round 1 counts without client/1")
 
 
 class Interrupter(Watch):

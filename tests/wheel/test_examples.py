@@ -151,7 +151,7 @@ def test_chaos_breaks_no_promise_of_the_example_protocol(environment: Environmen
     found = json.loads((folder / "chaos.json").read_text())
     struck = {fault.get(when) for run in found["runs"] for fault in run["faults"] for when in ("at", "before", "after")}
     assert {"sum.deal", "sum.mask", "sum.reveal", "sum.collect"} <= struck
-    assert "equal to the oracle" in found["promises"]
+    assert "the result equals the oracle's" in found["promises"]
     assert [run for run in found["runs"] if run["broken"]] == []
     assert {run["outcome"] for run in found["runs"]} == {"completed", "aborted"}
     assert f"held in {len(found['runs'])} runs" in output
@@ -161,7 +161,7 @@ def test_chaos_finds_a_wrong_oracle_of_the_example_protocol(environment: Environ
     file = folder / "secure_mean.py"
     file.write_text(file.read_text().replace("[np.mean([", "[1 + np.mean(["))
     command = ("tacit", "chaos", "secure_mean.toml", "--schedules", "0", "--quick", "--json", "chaos.json")
-    assert "equal to the oracle" in environment(folder, *command, code=1)
+    assert "the result equals the oracle's" in environment(folder, *command, code=1)
 
 
 # --- other additions of users
