@@ -172,9 +172,8 @@ class Reasoned(Exception):
 
 
 class Abort(Reasoned):
-    """The server ends the round for all parties, because too few are left.
-
-    The text has their number and the requirement.
+    """The server ends the round for all parties, for the reason that its arguments state, as of a `Reason`:
+    ``Abort("{count} clients are left", count=2)``.
     """
 
 
