@@ -25,7 +25,8 @@ PER_CLIENT = 110_000
 """Bytes of a party with its links, from runs with a hundred and with ten clients and a network of 2.6 kB."""
 
 AT_REST = 5_500
-"""Bytes of a resting client among a hundred thousand, while its first message and answer are in flight."""
+"""Bytes of a resting client among a hundred thousand, while its first message and answer are in flight; of one that is
+called, as many again, unless it has keys for a secure sum."""
 
 HELD_COPIES = 1.5
 """Bytes held for each byte of a message, with the objects made from it at both ends, from IKNP among eight clients."""
@@ -51,11 +52,12 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
     sets = (getattr(parts, name) for name in parts.__dataclass_fields__)
     points = sum(_size(one) for one in sets if one is not None)
     used = max(protocol.memory(scenario, parts, shards), int(HELD_COPIES * held))
-    awake = at_rest = len(shards)
-    if protocol.rests and len(shards) > AWAKE:
-        awake = min(awake, AWAKE + math.ceil(protocol.share(scenario) * len(shards)))
-    clients = PER_CLIENT * awake + (AT_REST * at_rest if awake < at_rest else 0)
-    return BASE + protocol.loaded(scenario) + 2 * points + clients + used
+    count, copies, clients = len(shards), 2, PER_CLIENT * len(shards)
+    if protocol.rests and count > AWAKE:  # a client that is not awake has no shard of its own
+        cohort = math.ceil(protocol.share(scenario) * count)
+        each = PER_CLIENT if protocol.sums(scenario, cohort) else AT_REST
+        copies, clients = 1, PER_CLIENT * AWAKE + AT_REST * count + each * cohort
+    return BASE + protocol.loaded(scenario) + copies * points + clients + used
 
 
 def _size(points: Dataset) -> int:
