@@ -6,7 +6,7 @@
 | lsh.hash | lines 2-4 | `lsh`: bits of random planes from the group seed |
 | hamming.* | line 5 | `hamming`: the server learns H |
 | influence.* | lines 6-12 | `influence`: each client gets the influence columns of its labeled points |
-| rowsums.* | lines 13-14 | `rowsums` or `rowsums_shamir`: Zbar_j = S_L Y_L, summed over the clients |
+| rowsums.* | lines 13-14 | `rowsums` or `rowsums_shamir`: Zbar_j = S_L Y_L (`graph`), summed over the clients |
 | xclp.label | lines 15-16 | label and confidence of each row |
 
 (Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)

@@ -25,8 +25,11 @@ PER_CLIENT = 110_000
 """Bytes of a party with its links, from runs with a hundred and with ten clients and a network of 2.6 kB."""
 
 AT_REST = 5_500
-"""Bytes of a resting client among a hundred thousand, while its first message and answer are in flight; of one that is
-called, as many again, unless it has keys for a secure sum."""
+"""Bytes of a resting client among a hundred thousand, while its first message and answer are in flight; and as many
+again while it is called."""
+
+HELD_AT_ONCE = 1 / 3
+"""The part of a cohort's shards that is held at the same time, from cohorts of 150 to 10,000 clients."""
 
 HELD_COPIES = 1.5
 """Bytes held for each byte of a message, with the objects made from it at both ends, from IKNP among eight clients."""
@@ -52,12 +55,14 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
     sets = (getattr(parts, name) for name in parts.__dataclass_fields__)
     points = sum(_size(one) for one in sets if one is not None)
     used = max(protocol.memory(scenario, parts, shards), int(HELD_COPIES * held))
-    count, copies, clients = len(shards), 2, PER_CLIENT * len(shards)
-    if protocol.rests and count > AWAKE:  # a client that is not awake has no shard of its own
-        cohort = math.ceil(protocol.share(scenario) * count)
-        each = PER_CLIENT if protocol.sums(scenario, cohort) else AT_REST
-        copies, clients = 1, PER_CLIENT * AWAKE + AT_REST * count + each * cohort
-    return BASE + protocol.loaded(scenario) + copies * points + clients + used
+    count, held_points, clients = len(shards), 2 * points, PER_CLIENT * len(shards)
+    if protocol.rests and count > AWAKE:  # a client at rest has no shard of its own
+        share = protocol.share(scenario)
+        cohort = math.ceil(share * count)
+        with_keys = AWAKE + (cohort if protocol.sums(scenario, cohort) else 0)
+        held_points = int((1 + share * HELD_AT_ONCE) * points)
+        clients = PER_CLIENT * min(count, with_keys) + AT_REST * (count + cohort)
+    return BASE + protocol.loaded(scenario) + held_points + clients + used
 
 
 def _size(points: Dataset) -> int:

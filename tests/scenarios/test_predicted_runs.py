@@ -57,15 +57,14 @@ def test_predictions_of_all_shipped_protocols_equal_their_runs(name: str, tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "changes", [["training.share=0.1"], ["training.share=0.02", "training.averaging=secagg+"]], ids=["plain", "secagg+"]
-)
-def test_the_predicted_memory_of_ten_thousand_registered_clients_equals_that_of_the_run(
-    changes: list[str], tmp_path: Path
+@pytest.mark.parametrize(("clients", "share", "averaging"), [
+    (10_000, 0.1, "plain"), (10_000, 0.02, "secagg+"), (300, 1.0, "plain"), (300, 1.0, "secagg+"),
+])  # fmt: skip
+def test_the_predicted_memory_of_many_registered_clients_equals_that_of_the_run(
+    clients: int, share: float, averaging: str, tmp_path: Path
 ) -> None:
-    check(
-        "many-clients", [*UNDISTURBED, "data.clients=10000", "training.rounds=1", *changes], tmp_path / "run", warm.run
-    )
+    changes = [f"data.clients={clients}", f"training.share={share}", f"training.averaging={averaging}"]
+    check("many-clients", [*UNDISTURBED, "training.rounds=1", *changes], tmp_path / "run", warm.run)
 
 
 @pytest.mark.long
