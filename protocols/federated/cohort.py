@@ -15,7 +15,7 @@ import numpy as np
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import Entropy
 
-__all__ = ["draw", "enlarged", "some"]
+__all__ = ["draw", "enlarged", "some", "whole"]
 
 
 def draw(
@@ -37,8 +37,8 @@ def draw(
         raise SettingError("share", share, "must lie in (0, 1].")
     having = [name for name in clients if labeled.get(name)]
     others = [name for name in clients if not labeled.get(name)]
-    first = _rounded_up(share * len(having))
-    rest = 0 if only_labeled else max(0, _rounded_up(share * len(clients)) - first)
+    first = whole(share * len(having))
+    rest = 0 if only_labeled else max(0, whole(share * len(clients)) - first)
     if present is not None and len(present) < len(clients):
         here = {*present}
         having, others = ([name for name in names if name in here] for names in (having, others))
@@ -63,8 +63,8 @@ def enlarged(
     return tuple(name for name in clients if name in chosen)
 
 
-def _rounded_up(number: float) -> int:
-    """The next integer, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
+def whole(number: float) -> int:
+    """`number` rounded up, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
     return math.ceil(number - 1e-9)
 
 

@@ -16,6 +16,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
+from tacit.protocols.federated.cohort import whole
 from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
@@ -140,6 +141,18 @@ class PseudoLabels(Part):
         return ["every point gets a pseudo-label; with fewer of them training takes less time"]
 
 
+def _small_cohort(tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+    """A line if rounds call fewer clients than `training.share` asks for, as some clients have no labeled point."""
+    if tables.data.labeled == 1 and not tables.data.without_labels and not tables.data.path:
+        return []
+    labels = counted(dealt().shards)[1]
+    called, asked = (whole(tables.training.share * many) for many in (sum(map(bool, labels.values())), len(labels)))
+    if called == asked:
+        return []
+    why = f"{sum(not many for many in labels.values())} of the {len(labels)} clients have no labeled point"
+    return [f"each round calls {called} clients instead of {asked}: {why}; raise data.labeled or data.limit"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FederatedTraining(Declaration):
     """An algorithm of federated training.
@@ -185,6 +198,10 @@ class FederatedTraining(Declaration):
         over = not self.private and not (self.across and self.labels)
         training = LocalTraining(self.private, over, self.needs.validation)
         return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging)
+
+    def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+        found = super().cautions(tables, dealt)
+        return found if self.labels else [*found, *_small_cohort(tables, dealt)]
 
     def _propagation(self) -> Propagation | None:
         """The part XCLP among a cohort; None for algorithms without it."""

@@ -50,11 +50,11 @@ class _Line(Struct, frozen=True):
 
 
 _LINES = (
-    _Line("data.name", "digits", "A data set; `tacit data list` shows all. `path = FILE` takes a CSV of your own."),
+    _Line("data.name", None, "A data set; `tacit data list` shows all. `path = FILE` takes a CSV of your own."),
     _Line("data.clients", None, "The number of clients that share the points."),
     _Line("data.partition", "iid", 'Points are dealt at random; "dirichlet:0.5" gives clients uneven classes.'),
     _Line("data.labeled", 0.3, "The share of each client's points that have a label."),
-    _Line("data.limit", 240, "The most points that are used, for a quick run. Delete the line to use all."),
+    _Line("data.limit", None, "The most points that are used, for a quick run. Delete the line to use all."),
     _Line("public.size", 0.4, "The share of the points that are public, and have no label.", "cotraining.rounds"),
     _Line("protocol.name", None, ""),
     _Line(
@@ -74,6 +74,12 @@ _LINES = (
     _Line("cotraining.rounds", 5, "The rounds in which clients share labels.", "cotraining.rounds"),
 )
 """The keys of every new file, in order. A value of None is filled in from the user's choices."""
+
+_FEWEST, _PER_CLIENT = 240, 24
+"""The points of a new file: for each client enough for labeled, unlabeled, public and held-out ones."""
+
+_FEW = 200
+"""The most clients among which the points of digits are enough; `synthetic` has enough for more."""
 
 _CALM = Expect(outcome="completed", lost_at_most=1)
 
@@ -144,7 +150,13 @@ def _lines(wanted: Wanted, fault: Iterable[str], expect: Expect) -> Iterator[str
     if wanted.plugins:
         yield from _comment("Python files of your own, each in this folder or below.")
         yield f"plugins = {toml(list(wanted.plugins))}\n"
-    given = {"data.clients": wanted.clients, "protocol.name": wanted.protocol}
+    limit = max(_FEWEST, _PER_CLIENT * wanted.clients)
+    given = {
+        "data.name": "digits" if wanted.clients <= _FEW else "synthetic",
+        "data.clients": wanted.clients,
+        "data.limit": limit,
+        "protocol.name": wanted.protocol,
+    }
     uses, table = PROTOCOLS[wanted.protocol].uses, ""
     for line in _LINES:
         if line.needs and line.needs not in uses:

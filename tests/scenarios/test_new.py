@@ -12,10 +12,13 @@ from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 import tacit
+from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.command.main import app
 from tacit.scenarios.command.starter import FAULTS, NETWORKS, SCHEMA_FILE
+from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.json_schema import scenario_schema
+from tacit.scenarios.files.splits import split_data
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +72,24 @@ RUNNABLE = [name for name in PROTOCOLS if name not in ("flower", "centralised")]
 def test_a_file_can_be_made_for_every_protocol(tmp_path: Path, protocol: str) -> None:
     result = run_new_scenario(tmp_path / "one.toml", "--protocol", protocol, "--clients", "4", "--network", "fiber")
     assert result.faults
+
+
+@pytest.mark.parametrize(("protocol", "clients"), [("fedavg", 60), ("fedct", 200), ("fedavg", 300)])
+def test_every_client_of_a_new_file_has_labels_to_train_on(tmp_path: Path, protocol: str, clients: int) -> None:
+    file = tmp_path / "many.toml"
+    code, output = new(file, "--protocol", protocol, "--clients", str(clients), "--fault", "none")
+    assert code == 0, output
+    scenario = tacit.load(file)
+    shards = named(split_data(scenario)[1])
+    assert len(shards) == clients and all(shard.labeled.any() for shard in shards.values())
+    assert not any("labeled point" in line for line in cautions(scenario))
+
+
+def test_a_cohort_smaller_than_asked_is_a_caution(tmp_path: Path) -> None:
+    code, output = new(tmp_path / "few.toml", "--protocol", "fedavg", "--clients", "200", "--fault", "none")
+    assert code == 0, output
+    said = "each round calls 16 clients instead of 200: 184 of the 200 clients have no labeled point"
+    assert any(line.startswith(said) for line in cautions(tacit.load(tmp_path / "few.toml", ["data.limit=240"])))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
