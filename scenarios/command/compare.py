@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +41,7 @@ def compare(
     sides, common, parts = found.sides, found.events_in_common, found.first_difference
     console = printing.make_console()
     if as_json:
-        encoded = msgspec.json.encode(found.record())
+        encoded = msgspec.json.encode(found.record() | {"unused_keys": sorted(_unused(found.keys, sides))})
         console.file.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
         return 0
     for name, side in zip("AB", sides, strict=True):
@@ -93,8 +93,24 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
     if not found:
         printing.print_lines(console, ["keys      the same in both"])
         return
-    rows = [(name, *(value_text(value) for value in pair)) for name, pair in found.items()]
+    idle = _unused(found, sides)
+    rows = [
+        (f"{name} (unused)" if name in idle else name, *(value_text(value) for value in pair))
+        for name, pair in found.items()
+    ]
     console.print(printing.table(("key that differs", "A", "B"), rows))
+
+
+def _unused(keys: Iterable[str], sides: tuple[Side, Side]) -> frozenset[str]:
+    """Those of the `keys` that have an effect on neither run; empty if a scenario cannot be read without its
+    plugins."""
+    from tacit.scenarios.files.reading import ineffective
+    from tacit.scenarios.reporting.recorded import scenario_of
+
+    first, second = (scenario_of(side.folder) for side in sides)
+    if first is None or second is None:
+        return frozenset()
+    return ineffective(keys, first) & ineffective(keys, second)
 
 
 def _print_bytes(console: Console, sides: tuple[Side, Side]) -> None:

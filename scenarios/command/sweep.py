@@ -39,6 +39,8 @@ def sweep(asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None
 def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: Jobs) -> int:
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     results = ended(plans, folder)
+    idle = Counter(line for one in plans for line in one.loaded.without_effect())
+    printing.print_lines(console, (f"unused   {line}" for line in _counted(idle.items(), len(plans))))
     said = Counter(line for one in plans for line in cautions(one.loaded.scenario))
     printing.print_lines(console, _warning_lines(said.items(), len(plans)))
     if results:
@@ -77,9 +79,14 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
 
 
+def _counted(found: Iterable[tuple[str, int]], runs: int) -> list[str]:
+    """Each line once, with the number of its runs if it does not concern all."""
+    return [line + (f" (in {count} of {runs} runs)" if count < runs else "") for line, count in found]
+
+
 def _warning_lines(found: Iterable[tuple[str, int]], runs: int) -> list[str]:
-    """Each warning once, with the number of its runs if it does not concern all."""
-    lines = [f"WARNING  {line}" + (f" (in {count} of {runs} runs)" if count < runs else "") for line, count in found]
+    """The first warnings, each once."""
+    lines = [f"WARNING  {line}" for line in _counted(found, runs)]
     more = len(lines) - _TROUBLES
     return [*lines[:_TROUBLES], *([f"WARNING  {more} more: warnings in each run's result.json"] if more > 0 else [])]
 

@@ -37,6 +37,7 @@ __all__ = [
     "Source",
     "checked",
     "find",
+    "ineffective",
     "load",
     "parse_toml",
     "paths_in",
@@ -70,6 +71,15 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
             if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
                 found[name] = takes
     return found
+
+
+def ineffective(names: Iterable[str], scenario: Scenario) -> frozenset[str]:
+    """Those of the dotted keys `names` that have no effect on a run of `scenario`."""
+    raw: dict[str, dict[str, None]] = {}
+    for name in names:
+        table, _, key = name.partition(".")
+        raw.setdefault(table, {})[key] = None
+    return frozenset((*unused(raw, scenario.protocol.name), *needless(raw, scenario)))
 
 
 def _keys_in(raw: Mapping[str, Any]) -> list[str]:

@@ -284,7 +284,9 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
         return _spread(cell.accuracy, lambda value: f"{value:.4f}"), ends
 
     def row(cell: Cell) -> tuple[str, ...]:
-        values = (value for _, value in cell.values)
+        values = (
+            f"{value} (unused)" if place in cell.unused else value for place, (_, value) in enumerate(cell.values)
+        )
         return (
             *values,
             str(cell.runs),

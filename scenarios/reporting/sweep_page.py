@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,10 +39,11 @@ def sweep_page(folder: Path) -> str:
     """The whole page of the sweep in `folder`. Raises FolderError."""
     asked = read_options(folder)
     runs = [(path, values, _result(path)) for path, values in runs_of(folder)]
-    scenarios = [one for one in map(scenario_of, dict.fromkeys(path for path, *_ in runs)) if one is not None]
+    known = {path: scenario_of(path) for path, *_ in runs}
+    scenarios = [one for one in known.values() if one is not None]
     results = [result for *_, result in runs if result is not None]
     made = read_table(folder)
-    cells = [] if made is not None else _cells(runs, scenarios)
+    cells = [] if made is not None else _cells(runs, known)
     sections = [
         Section("verdict", "Verdict", _verdict(runs, asked.command)),
         *([Section("means", "Means", _means(cells))] if cells else []),
@@ -59,13 +60,15 @@ def _result(path: Path) -> Result | None:
     return None
 
 
-def _cells(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[Cell]:
-    groups: dict[Values, list[Result]] = {}
-    for _, values, result in runs:
+def _cells(runs: Sequence[Run], known: Mapping[Path, Scenario | None]) -> list[Cell]:
+    groups: dict[Values, list[tuple[Path, Result]]] = {}
+    for path, values, result in runs:
         if result is not None:
-            groups.setdefault(values, []).append(result)
+            groups.setdefault(values, []).append((path, result))
+    scenarios = [one for one in known.values() if one is not None]
+    labels = {key: label(key, scenarios) for values in groups for key, _ in values}
     return [
-        cell(tuple((label(key, scenarios), value) for key, value in values), members)
+        cell(values, labels, [result for _, result in members], known[members[0][0]])
         for values, members in groups.items()
     ]
 

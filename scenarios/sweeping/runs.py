@@ -9,7 +9,7 @@ import statistics
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Container, Generator, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
 from functools import partial
@@ -21,7 +21,7 @@ from typing import NoReturn
 from msgspec import Struct, structs
 
 from tacit.scenarios.files.list_fields import label
-from tacit.scenarios.files.reading import Loaded, Source, parse_toml, read
+from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
 from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
 from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folder, on_ray
 from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume
@@ -59,7 +59,7 @@ class Cell(Struct, frozen=True):
     `values`: the title of each swept key and its value. `lost`: the parties lost in any of the `runs`, in words;
     `endings`: the ends of runs that did not complete, in words. `accuracy_range`: the lowest and the highest accuracy.
     `output`: a figure for each number in the output of a declared protocol; () if runs have different counts of
-    numbers.
+    numbers. `unused`: the places of the `values` whose keys have no effect on these runs.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -74,6 +74,7 @@ class Cell(Struct, frozen=True):
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
     joules: tuple[float, float | None] | None = None
+    unused: tuple[int, ...] = ()
 
 
 FIGURES = (
@@ -180,8 +181,8 @@ def summary(plans: Sequence[Plan], results: dict[int, Result]) -> list[Cell]:
     for place, one in enumerate(plans):
         if place in results:
             groups.setdefault(one.values, []).append(results[place])
-    labels = _labels(plans)
-    return [cell(tuple((labels[key], value) for key, value in values), runs) for values, runs in groups.items()]
+    labels, scenarios = _labels(plans), {one.values: one.loaded.scenario for one in plans}
+    return [cell(values, labels, runs, scenarios[values]) for values, runs in groups.items()]
 
 
 def troubles(plans: Sequence[Plan], results: dict[int, Result]) -> list[str]:
@@ -225,15 +226,23 @@ def _labels(plans: Sequence[Plan]) -> dict[str, str]:
     return {key: label(key, [one.loaded.scenario for one in plans]) for key, _ in plans[0].values}
 
 
-def cell(values: tuple[tuple[str, str], ...], runs: Sequence[Result]) -> Cell:
-    """Return the row of the summary for `runs` with these values."""
+def cell(
+    values: tuple[tuple[str, str], ...], labels: Mapping[str, str], runs: Sequence[Result], scenario: Scenario | None
+) -> Cell:
+    """Return the row of the summary for `runs` of `scenario` with these values; `labels` are the titles of the keys.
+
+    Without a scenario, no value is known to be unused.
+    """
+    keys = [key for key, _ in values]
+    idle = frozenset[str]() if scenario is None else ineffective(keys, scenario)
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
     outputs = [run.output for run in completed if run.output is not None]
     joules = [run.energy.joules for run in completed if run.energy is not None]
     endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
-        values=values,
+        values=tuple((labels[key], value) for key, value in values),
+        unused=tuple(place for place, key in enumerate(keys) if key in idle),
         runs=len(runs),
         not_completed=len(runs) - len(completed),
         lost=_losers(runs),

@@ -170,3 +170,18 @@ def test_a_sweep_prints_only_some_of_many_warnings(quick: Path) -> None:
     done = tacit("sweep", quick, "--over", f"protocol.deadline={deadlines}", "--out", "many", code=1)
     found = warnings(done)
     assert len(found) == 13 and found[-1].endswith(" more: warnings in each run's result.json")
+
+
+# --- keys without effect
+
+
+def test_a_sweep_marks_keys_that_have_no_effect(quick: Path) -> None:
+    over = ("--over", "training.averaging=plain,lightsecagg", "--over", "protocol.k=3,4")
+    done = tacit("sweep", quick, *over, "--out", "many")
+    assert "unused   training.averaging: not a key of xclp\n" in done.stdout
+    assert "lightsecagg (unused)   3 " in done.stdout and "protocol.k (unused)" not in done.stdout
+    page = tacit("report", "many", "--out", "page.html") and Path("page.html").read_text()
+    assert "lightsecagg (unused)" in page and "3 (unused)" not in page
+    first, second = (Path("many", runs_of("many")[place]["folder"]) for place in (0, 2))
+    assert "training.averaging (unused)" in tacit("compare", first, second).stdout
+    assert json.loads(tacit("compare", first, second, "--json").stdout)["unused_keys"] == ["training.averaging"]
