@@ -102,7 +102,7 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
 
 
 def _unused(keys: Iterable[str], sides: tuple[Side, Side]) -> frozenset[str]:
-    """Those of the `keys` that have an effect on neither run; empty if a scenario cannot be read without its
+    """The `keys` that have an effect on neither run; empty if a scenario cannot be read without its
     plugins."""
     from tacit.scenarios.files.reading import ineffective
     from tacit.scenarios.reporting.recorded import scenario_of

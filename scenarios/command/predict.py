@@ -231,7 +231,7 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
         return
     least = _in_words(cheapest[0], by)
     if len(cheapest) == len(found) > 1:
-        printing.print_lines(console, [f"cheapest  none by {by.value}: {least} each"])
+        printing.print_lines(console, [f"cheapest  no difference by {by.value}: each takes {least}"])
         return
     named = (", ".join(f"{labels[key]} = {value}" for key, value in one.plan.values) for one in cheapest)
     among = " of the runs that complete" if ends else ""

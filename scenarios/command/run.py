@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -137,6 +138,8 @@ def _introduce(console: Console, loaded: Loaded) -> None:
 
 
 def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, ci: bool) -> int:
+    import psutil
+
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.checks import cautions
     from tacit.scenarios.reporting import printed
@@ -149,7 +152,9 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
     said = set(cautions(scenario))
     printing.print_lines(console, (f"WARNING  {line}" for line in result.warnings if line not in said))
     rows = byte_rows(result.folder) if result.message_count and disk_problem(result.error) is None else []
-    printed.print_result(console, result, rows, scenario.network.topology)
+    begun = psutil.Process().create_time()
+    topology = scenario.network.topology
+    printed.print_result(console, result, rows, topology, command_seconds=time.time() - begun)
     if ci:
         _annotate(Path(loaded.where), problems_of(result, scenario.expect), result)
     if debug and result.error is not None and result.outcome == "failed":

@@ -74,7 +74,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
 
 
 def ineffective(names: Iterable[str], scenario: Scenario) -> frozenset[str]:
-    """Those of the dotted keys `names` that have no effect on a run of `scenario`."""
+    """The dotted keys among `names` that have no effect on a run of `scenario`."""
     raw: dict[str, dict[str, None]] = {}
     for name in names:
         table, _, key = name.partition(".")

@@ -237,8 +237,13 @@ def round_table(rounds: Sequence[Round]) -> Table:
     return table((*columns, "lost"), rows, columns, optional=optional)
 
 
-def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topology: str) -> None:
-    """Print the whole result of a run, with its folder in the last line."""
+def print_result(
+    console: Console, result: Result, rows: Sequence[ByteRow], topology: str, *, command_seconds: float | None = None
+) -> None:
+    """Print the whole result of a run, with its folder in the last line.
+
+    `command_seconds`: the wall-clock time of the command so far, in seconds, which includes what is outside the run.
+    """
     print_lines(console, (f"NOT AS EXPECTED  {line}" for line in result.unmet))
     print_lines(console, outcome_lines(result, absences_of(result)))
     if (result.folder / "failure.txt").exists() and disk_problem(result.error) is None:
@@ -252,6 +257,9 @@ def print_result(console: Console, result: Result, rows: Sequence[ByteRow], topo
         print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
     if result.trace_hash:
         print_lines(console, [f"trace     {result.trace_hash[:16]} (whole in result.json)"])
+    if command_seconds is not None:
+        what = "of wall-clock time, with its start, checks and output"
+        print_lines(console, [f"command   {format_duration(command_seconds)} {what}"])
     if (result.folder / "checkpoint").exists():
         print_lines(console, [f"resume    tacit run --resume {result.folder}"])
     print_lines(console, [f"folder    {result.folder}"])

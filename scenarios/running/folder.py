@@ -34,6 +34,7 @@ from msgspec import Struct
 
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import Prediction
+from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.disk import Reserve, disk_problem
@@ -137,7 +138,7 @@ class RunFolder:
             if _randomises(scenario):
                 self._write_lasting()  # before the scenario: without that a run is not resumed
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
-            self._write("scenario.toml", tomli_w.dumps(with_copies(named, path)))
+            self._write("scenario.toml", _text(with_copies(named, path)))
         self._reserve = Reserve(path / _partial("reserve"))
 
     def lasting(self, scenario: Scenario) -> bytes:
@@ -229,6 +230,16 @@ class RunFolder:
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise OSError(error.errno, error.strerror, str(self.path / name)) from None
+
+
+def _text(tables: Mapping[str, Any]) -> str:
+    """The TOML text of a scenario, in which each item of a list of tables has a table of its own.
+
+    So users can append another ``[[fault]]``, which an inline list does not allow.
+    """
+    items = [(name, item) for name in LISTS for item in tables.get(name, ())]
+    rest = tomli_w.dumps({name: value for name, value in tables.items() if name not in LISTS})
+    return rest + "".join(f"\n[[{name}]]\n{tomli_w.dumps(item)}" for name, item in items)
 
 
 def _randomises(scenario: Scenario) -> bool:

@@ -422,6 +422,10 @@ def unmet(expect: Expect, result: Result) -> list[tuple[str, str]]:
         missed.append(("", "the result is not equal to the plaintext oracle"))
     if expect.reason is not None and expect.reason not in result.reason:
         missed.append(("expect.reason", f"expected it to contain {toml(expect.reason)}, got {toml(result.reason)}"))
+    least, accuracy = expect.accuracy_at_least, result.accuracy
+    if least is not None and (accuracy is None or accuracy < least):
+        got = "no accuracy" if accuracy is None else f"{accuracy:.4f}"
+        missed.append(("expect.accuracy_at_least", f"expected {least:g} or more, got {got}"))
     if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
         problem = f"expected {expect.lost_at_most}, got {len(lost)}: {', '.join(lost)}"
         missed.append(("expect.lost_at_most", problem))

@@ -61,6 +61,10 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     equals_plaintext: Annotated[
         bool | None, about("`true` requires that every round equals the oracle, which is computed in plain numpy.")
     ] = None
+    accuracy_at_least: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        about("Lowest accuracy that the run may have, as in result.json. A run without an accuracy does not meet it."),
+    ] = None
     lost: Annotated[
         tuple[str, ...] | None,
         about(

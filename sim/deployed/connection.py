@@ -166,6 +166,8 @@ class Connection:
             self.close(str(error))
         except TimeoutError:
             self.close(f"nothing was received for {self._limits.idle:g} s")
+        except asyncio.IncompleteReadError:
+            self.close("the other end closed the connection")
         except BROKEN as error:
             self.close(str(error) or "it was closed")
 

@@ -278,6 +278,24 @@ def load_and_run(quick: Path, *changes: str, out: str) -> Result:
 # --- every round
 
 
+def test_a_least_accuracy_can_be_expected(quick: Path) -> None:
+    met = outcome_of(quick, "expect.accuracy_at_least=0.0")
+    assert (met.unmet, exit_code(met, Expect())) == ([], 0)
+    missed = outcome_of(quick, "expect.accuracy_at_least=1.0", out="missed")
+    assert missed.unmet == [f"expect.accuracy_at_least: expected 1 or more, got {missed.accuracy:.4f}"]
+
+
+def test_a_fault_can_be_appended_to_the_scenario_of_a_runs_folder(quick: Path) -> None:
+    crash = '\n[[fault]]\nkind = "crash"\nparty = "client/{}"\nat = "lsh.hash"\n'
+    folder = outcome_of(quick, "fault=[]").folder
+    with (folder / "scenario.toml").open("a") as file:
+        file.write(crash.format(1) + crash.format(2))
+    again = outcome_of(folder, out="again")
+    assert [strike.party for strike in again.faults] == ["client/1", "client/2"]
+    text = (again.folder / "scenario.toml").read_text()
+    assert text.count("[[fault]]") == 2 and load(again.folder).fault == load(folder).fault
+
+
 def test_a_wrong_label_in_any_round_is_found(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = XclpClient.take_part
 

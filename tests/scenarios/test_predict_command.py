@@ -115,7 +115,7 @@ def test_a_choice_whose_run_does_not_complete_is_never_the_cheapest(quick: Path,
 
 
 def test_choices_of_equal_bytes_have_no_cheapest_one(quick: Path) -> None:
-    assert "cheapest  none by bytes: " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
+    assert "cheapest  no difference by bytes: each takes " in predict(quick, "--over", "network.latency=1ms,9ms").stdout
 
 
 def test_choices_of_different_length_show_rounds_points_and_cost_per_round() -> None:
