@@ -78,10 +78,13 @@ def interface() -> str:
     keys = "[the keys of a scenario file](../scenario-keys.md) says what may stand in its tables"
     made.append(f"Only these names stay compatible from one version to the next. Of the classes of a scenario, {keys}.")
     for name in tacit.__all__:
-        kind = "autoclass" if isinstance(getattr(tacit, name), type) else "autofunction"
-        made.append(
-            f"## {name}\n\n```{{eval-rst}}\n.. {kind}:: tacit.{name}\n{'   :members:' * (kind == 'autoclass')}\n```"
-        )
+        what, place, options = getattr(tacit, name), f"tacit.{name}", ""
+        kind = "autoclass" if isinstance(what, type) else "autofunction"
+        if isinstance(what, type):
+            options = "   :members:"
+            if what.__name__ != name:  # Sphinx says of another name of a class only which class it is
+                place, options = f"{what.__module__}.{what.__name__}", f"{options}\n   :inherited-members:"
+        made.append(f"## {name}\n\n```{{eval-rst}}\n.. {kind}:: {place}\n{options}\n```")
     return "\n\n".join(made) + "\n"
 
 
