@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tacit.benchmarks.sums.drawing import draw, labelled
+from tacit.benchmarks.sums.drawing import QUESTIONS, best, draw, labelled
 from tacit.benchmarks.sums.published import Again, read_published
 from tacit.benchmarks.sums.table import NETWORKS, PUBLISHED, Row, read_rows
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
@@ -37,17 +37,42 @@ def _time(value: float | None) -> str:
     return "" if value is None else format_duration(value)
 
 
-def overview(rows: Sequence[Row]) -> str:
-    """The table: a line for each sum and size, over the network `home`."""
-    head = (
-        "sum", "clients", "numbers", "how", "client up", "client down", "client CPU", "server CPU",
-        "server CPU, 30% lost", "time", "may collude", "sums under losses",
-    )  # fmt: skip
+def _of_home(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
+    """The rows over the network `home` by the numbers of clients and of the vector, without published comparisons."""
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        if row.network == "home" and (row.clients, row.numbers) not in PUBLISHED:
+            found.setdefault((row.clients, row.numbers), []).append(row)
+    return dict(sorted(found.items()))
+
+
+def advice(rows: Sequence[Row]) -> str:
+    """The secure sums with the best figure for each size and question, by the rule of the picture."""
     body = []
-    home = [row for row in rows if row.network == "home" and (row.clients, row.numbers) not in PUBLISHED]
-    for clients, numbers in sorted({(row.clients, row.numbers) for row in home}):
+    for (clients, numbers), some in _of_home(rows).items():
+        winners = [best(some, figure, most) for _, figure, _, most in QUESTIONS]
+        if any(winners):
+            cells = ("not run" if one is None else ", ".join(f"`{way}`" for way in one[0]) for one in winners)
+            body.append((f"{clients:,} clients, {numbers:,} numbers", *cells))
+    return _lines(("", *(name.replace("\n", " ") for name, *_ in QUESTIONS)), body)
+
+
+_MARKED = (("client up", "client down"), ("time",), ("server CPU, 30% lost",), ("client CPU",), ("may collude",))
+"""The columns that hold the figures of each of QUESTIONS."""
+
+
+def overview(rows: Sequence[Row]) -> str:
+    """The tables: for each size a line for each sum, over the network `home`, with the best figures in bold."""
+    head = (
+        "sum", "how", "client up", "client down", "client CPU", "server CPU", "server CPU, 30% lost", "time",
+        "may collude", "sums under losses",
+    )  # fmt: skip
+    made = []
+    for (clients, numbers), home in _of_home(rows).items():
+        winners = [(best(home, figure, most) or ([],))[0] for _, figure, _, most in QUESTIONS]
+        body = []
         for way in dict.fromkeys(row.sum for row in home):
-            some = [row for row in home if (row.sum, row.clients, row.numbers) == (way, clients, numbers)]
+            some = [row for row in home if row.sum == way]
             calm = next((row for row in some if not row.before), None)
             if calm is None:
                 continue
@@ -55,14 +80,16 @@ def overview(rows: Sequence[Row]) -> str:
             omitted = sum(row.fidelity == "omitted" for row in some if row.before)
             most = [row.server_seconds for row in lost if row.lost == 0.3 and row.server_seconds is not None]
             held = sum(row.outcome == "completed" and row.equals_plaintext is not False for row in lost)
-            body.append((
-                labelled(way), f"{clients:,}", f"{numbers:,}", calm.fidelity, _size(calm.client_up),
-                _size(calm.client_down), _time(calm.client_seconds), _time(calm.server_seconds),
-                _time(max(most)) if most else "", _time(calm.virtual_seconds),
-                "" if calm.colluders is None else f"{calm.colluders:,}",
+            cells = (
+                labelled(way), calm.fidelity, _size(calm.client_up), _size(calm.client_down),
+                _time(calm.client_seconds), _time(calm.server_seconds), _time(max(most)) if most else "",
+                _time(calm.virtual_seconds), "" if calm.colluders is None else f"{calm.colluders:,}",
                 ", ".join((f"{held} of {len(lost)}",) * bool(lost) + (f"{omitted} not run",) * bool(omitted)),
-            ))  # fmt: skip
-    return _lines(head, body)
+            )  # fmt: skip
+            bold = {name for names, ways in zip(_MARKED, winners, strict=True) if way in ways for name in names}
+            body.append([f"**{cell}**" if name in bold else cell for name, cell in zip(head, cells, strict=True)])
+        made.append(f"### {clients:,} clients, {numbers:,} numbers\n\n{_lines(head, body)}")
+    return "\n\n".join(made)
 
 
 def networks(rows: Sequence[Row]) -> str:
@@ -160,7 +187,7 @@ def published(rows: Sequence[Row]) -> str:
     return _lines(head, body)
 
 
-MADE = {"overview": overview, "networks": networks, "papers": papers, "published": published}
+MADE = {"advice": advice, "overview": overview, "networks": networks, "papers": papers, "published": published}
 
 
 def page() -> str:

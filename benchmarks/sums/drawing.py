@@ -11,7 +11,7 @@ from tacit.benchmarks.plots import check_plot
 from tacit.benchmarks.sums.table import MOST_RUN, SUMS, Row
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["LABELS", "check_plot", "draw", "draw_choice", "draw_recovery", "labelled"]
+__all__ = ["LABELS", "QUESTIONS", "best", "check_plot", "draw", "draw_choice", "draw_recovery", "labelled"]
 
 LABELS = {
     "plain": "plain",
@@ -66,13 +66,15 @@ def _lossy(name: str) -> _Figure:
     return found
 
 
-_QUESTIONS: tuple[tuple[str, _Figure, Callable[[float], str], bool], ...] = (
+QUESTIONS: tuple[tuple[str, _Figure, Callable[[float], str], bool], ...] = (
     ("fewest bytes\nof a client", lambda rows: _sum(rows), lambda value: format_bytes(round(value)), False),
     ("soonest done,\nnobody lost", _calm("virtual_seconds"), format_duration, False),
     ("least work of\nthe server,\n30% lost", _lossy("server_seconds"), format_duration, False),
     ("least work\nof a client", _calm("client_seconds"), format_duration, False),
     ("most clients\nmay collude", _calm("colluders"), lambda value: f"{value:,.0f}", True),
 )
+"""Each question: its name, the figure of the rows of one sum that answers it, the figure in words, and if more is
+better."""
 
 
 def _sum(rows: Sequence[Row]) -> float | None:
@@ -80,7 +82,7 @@ def _sum(rows: Sequence[Row]) -> float | None:
     return None if calm is None or calm.client_up is None else calm.client_up + (calm.client_down or 0.0)
 
 
-def _best(rows: Sequence[Row], figure: _Figure, most: bool) -> tuple[list[str], float] | None:
+def best(rows: Sequence[Row], figure: _Figure, most: bool) -> tuple[list[str], float] | None:
     """The secure sums whose figure is the best, or close to it, and the best figure; None if a sum was not run for
     it."""
     found: dict[str, float] = {}
@@ -93,9 +95,9 @@ def _best(rows: Sequence[Row], figure: _Figure, most: bool) -> tuple[list[str], 
             return None
     if not found:
         return None
-    best = max(found.values()) if most else min(found.values())
-    equal = [way for way, value in found.items() if (value >= best / _CLOSE if most else value <= best * _CLOSE)]
-    return equal, best
+    extreme = max(found.values()) if most else min(found.values())
+    equal = [way for way, value in found.items() if (value >= extreme / _CLOSE if most else value <= extreme * _CLOSE)]
+    return equal, extreme
 
 
 def draw_choice(path: Path, rows: Sequence[Row]) -> None:
@@ -115,12 +117,12 @@ def draw_choice(path: Path, rows: Sequence[Row]) -> None:
     for column, (clients, numbers) in enumerate(shown):
         part = [row for row in own if (row.clients, row.numbers) == (clients, numbers)]
         panel.text(column + 0.5, -0.1, f"{clients:,} clients\nd = {numbers:,}", ha="center", va="bottom", fontsize=8)
-        for line, (_, value, text, most) in enumerate(_QUESTIONS):
-            best = _best(part, value, most)
-            if best is None:
+        for line, (_, value, text, most) in enumerate(QUESTIONS):
+            found = best(part, value, most)
+            if found is None:
                 panel.text(column + 0.5, line + 0.5, "not run", ha="center", va="center", fontsize=7.5, color="#777777")
                 continue
-            ways, figures = best
+            ways, figures = found
             for place, way in enumerate(ways):
                 box = (column + place / len(ways) + 0.02, line + 0.04), 1 / len(ways) - 0.04, 0.92
                 panel.add_patch(Rectangle(*box, color=colours.get(way, "#888888"), alpha=0.22, linewidth=0))
@@ -129,9 +131,9 @@ def draw_choice(path: Path, rows: Sequence[Row]) -> None:
                 column + 0.5, line + 0.5, f"{names}\n{text(figures)}", ha="center", va="center", fontsize=7.5
             )  # fmt: skip
     panel.set_xlim(0, max(1, len(shown)))
-    panel.set_ylim(len(_QUESTIONS), -0.55)
+    panel.set_ylim(len(QUESTIONS), -0.55)
     panel.set_xticks([])
-    panel.set_yticks([line + 0.5 for line in range(len(_QUESTIONS))], [name for name, *_ in _QUESTIONS], fontsize=8)
+    panel.set_yticks([line + 0.5 for line in range(len(QUESTIONS))], [name for name, *_ in QUESTIONS], fontsize=8)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     figure.suptitle("The secure sum with the least cost", fontsize=9.5)
