@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli_w
 from msgspec import structs
 
 from tacit.scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
@@ -15,6 +14,7 @@ from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import Schedule, text
 from tacit.scenarios.console.printing import Table, table
 from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.running.folder import scenario_text
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Crash, Fault
@@ -113,7 +113,7 @@ def write_findings(folder: Path, scenario: Scenario, name: str, plan: Plan, find
     files = {folder / f"failure-{number}.toml": failure for number, failure in enumerate(findings.failures, 1)}
     for path, failure in files.items():
         faulty = structs.replace(scenario, title=f"{failure.promise}: broken", fault=failure.faults)
-        path.write_text(tomli_w.dumps(with_copies(faulty, path.parent)), encoding="utf-8")
+        path.write_text(scenario_text(with_copies(faulty, path.parent)), encoding="utf-8")
     (folder / "chaos.json").write_text(json.dumps(_record(scenario, name, plan, findings, files), indent=1) + "\n")
     return files
 

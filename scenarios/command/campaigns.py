@@ -29,8 +29,18 @@ def sweep(
     out: Annotated[Path | None, typer.Option(help="Folder to create (default: runs/NAME-sweep-NUMBER).")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Resume the interrupted sweep in DIR. Can only be combined with --jobs."),
+        typer.Option(
+            metavar="DIR", help="Resume the interrupted sweep in DIR. Can only be combined with --jobs and --paired."
+        ),
     ] = None,
+    paired: Annotated[
+        bool,
+        typer.Option(
+            "--paired",
+            help="Also compare runs with the same seed: difference in accuracy to the first combination of --over, "
+            "interval, t-test and Wilcoxon's test.",
+        ),
+    ] = False,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
@@ -48,13 +58,15 @@ def sweep(
     asked = Asked(file=file, over=over or [], seeds=seeds, seed=seed, changes=changes or [], plugins=files)
     if resume is not None:
         if asked != Asked(file="") or out is not None:
-            raise FolderError("--resume DIR continues the sweep unchanged; only --jobs can be combined with it")
+            raise FolderError(
+                "--resume DIR continues the sweep unchanged; only --jobs and --paired can be combined with it"
+            )
         asked = read_options(resume)
         give(unpinned(asked))
     elif not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
     stopping.interrupt_work()
-    return carry_out(asked, at_a_time, out, resume)
+    return carry_out(asked, at_a_time, out, resume, paired=paired)
 
 
 def chaos(

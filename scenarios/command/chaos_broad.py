@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli_w
 from msgspec import structs
 from rich.console import Console
 
@@ -20,7 +19,7 @@ from tacit.scenarios.chaos.report import as_record, counts, failure_lines, failu
 from tacit.scenarios.command.chaos import Progressing
 from tacit.scenarios.console.printing import Table, print_lines, table
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.running.folder import new_folder
+from tacit.scenarios.running.folder import new_folder, scenario_text
 from tacit.sim.ray_cluster import ClusterError
 
 __all__ = ["broad"]
@@ -91,7 +90,7 @@ def _write(folder: Path, plan: Broad, found: BroadFindings) -> dict[Path, BroadF
     for path, one in files.items():
         title = f"{one.configuration}: {one.failure.promise}: broken"
         faulty = structs.replace(one.scenario, title=title, fault=one.failure.faults)
-        path.write_text(tomli_w.dumps(with_copies(faulty, path.parent)), encoding="utf-8")
+        path.write_text(scenario_text(with_copies(faulty, path.parent)), encoding="utf-8")
     record: dict[str, Any] = {
         "plan": msgspec.to_builtins(plan),
         "ended_by": found.ended_by,

@@ -62,16 +62,21 @@ _DEFAULT = Path("plot.svg")
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or of sweeps.")],
     x: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Horizontal axis: rounds, bytes or time.", autocompletion=completing.x_axes),
+        typer.Option(
+            metavar="NAME",
+            help="Horizontal axis: rounds, bytes or time; or a key such as data.clients, for totals of whole runs.",
+            autocompletion=completing.x_axes,
+        ),
     ] = "rounds",
     y: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="accuracy, seconds, bytes, messages, called or answers per round, or a Flower app's metric.",
+            help="accuracy, seconds, bytes, messages, called or answers per round, or a Flower app's metric; over a "
+            "key: accuracy, bytes, time or messages of the run.",
             autocompletion=completing.quantities,
         ),
     ] = "accuracy",
@@ -80,20 +85,23 @@ def plot(
     ] = _DEFAULT,
     debug: Debug = False,
 ) -> int:
-    """Draw curves of runs over rounds as SVG, PNG or PDF; the legend lists the keys that differ between runs.
+    """Draw curves of runs as SVG, PNG or PDF; the legend lists the keys that differ between runs.
+
+    Runs that differ in their seed alone are one curve: the mean, and a band of one standard deviation to each side.
 
     Without --out, plot.svg is written and replaced if it exists. No other file is replaced.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.seeing.plot import X, check_plot, curves, draw
+    from tacit.scenarios.sweeping.folder import expanded
 
-    if x not in X:
-        raise FolderError(f"--x: {x} is unknown; allowed: {', '.join(X)}")
+    if x not in X and "." not in x:
+        raise FolderError(f"--x: {x} is unknown; allowed: {', '.join(X)}, or a key such as data.clients")
     check_plot(out)
     if out != _DEFAULT and out.exists():
         raise FolderError(f"--out: {out} exists already; name a new file")
-    found = curves(folders, x, y)
+    found = curves(expanded(folders), x, y)
     draw(out, found, x, y)
     printing.print_lines(printing.make_console(), [f"plot      {out}"])
     return 0

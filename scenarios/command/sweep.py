@@ -5,14 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.scenarios.console import printing
 from tacit.scenarios.reporting import printed
-from tacit.scenarios.running.folder import locked, new_folder
+from tacit.scenarios.running.folder import Result, locked, new_folder
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from tacit.scenarios.running.workers import Jobs
 from tacit.scenarios.sweeping.folder import Asked, ended, write_options
+from tacit.scenarios.sweeping.paired import accuracies, differences
 from tacit.scenarios.sweeping.runs import Plan, perform, summary, troubles
 from tacit.scenarios.sweeping.sweep import plan_all, write_tables
 from tacit.scenarios.sweeping.tables import Planned, fill, show
@@ -23,20 +26,23 @@ _TROUBLES = 12
 """The most unexpected runs, and the most warnings, that are listed."""
 
 
-def sweep(asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None = None) -> int:
+def sweep(
+    asked: Asked, jobs: Jobs, out: Path | None = None, resume: Path | None = None, *, paired: bool = False
+) -> int:
     """Make the sweep in the folder `out`, or resume the sweep in the folder `resume`. Returns the exit code.
 
-    A resumed sweep makes the runs that have not ended. Raises ScenarioError and FolderError.
+    A resumed sweep makes the runs that have not ended. `paired`: also print the paired differences in accuracy. Raises
+    ScenarioError and FolderError.
     """
     first, plans, table = plan_all(asked.file, asked)
     folder = new_folder(out, first.name + "-sweep") if resume is None else resume
     with locked(folder):
         if resume is None:
             write_options(folder, asked)
-        return _sweep(asked, plans, table, folder, jobs)
+        return _sweep(asked, plans, table, folder, jobs, paired)
 
 
-def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: Jobs) -> int:
+def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: Path, jobs: Jobs, paired: bool) -> int:
     console, notes = printing.make_console(), printing.make_console(stderr=True)
     results = ended(plans, folder)
     idle = Counter(line for one in plans for line in one.loaded.without_effect())
@@ -70,6 +76,8 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             printing.print_lines(console, (f"privacy   NO guarantee: {caveat}" for caveat in caveats))
         else:
             show(console, fill(table, results))
+        if paired:
+            _print_paired(console, plans, results)
         late = Counter(line for result in results.values() for line in result.warnings if line not in said)
         printing.print_lines(console, _warning_lines(late.items(), len(results)))
         printing.print_lines(console, _trouble_lines(troubles(plans, results), folder))
@@ -77,6 +85,16 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
             printing.print_lines(console, [f"resume    {shlex.join(['tacit', 'sweep', '--resume', str(folder)])}"])
         printing.print_lines(console, [f"folder    {folder}"])
     return next((code for code in (INTERRUPTED, 1, ABORTED) if code in codes), 0)
+
+
+def _print_paired(console: Console, plans: Sequence[Plan], results: dict[int, Result]) -> None:
+    found = differences(accuracies(plans, results))
+    printing.print_lines(console, [""])
+    if found:
+        console.print(printed.paired_table(found))
+    else:
+        wanted = "--over needs two combinations with an accuracy under the same seed; --seeds gives more pairs"
+        printing.print_lines(console, [f"paired    nothing to compare; {wanted}"])
 
 
 def _counted(found: Iterable[tuple[str, int]], runs: int) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # importing sweeps imports the whole simulator
     from tacit.protocols.experiment.simulated import Round
     from tacit.scenarios.schema.scenario import Scenario
     from tacit.scenarios.seeing.absences import Absence
+    from tacit.scenarios.sweeping.paired import Difference
     from tacit.scenarios.sweeping.runs import Cell
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "energy_table",
     "formula_lines",
     "outcome_lines",
+    "paired_table",
     "print_devices",
     "print_result",
     "round_table",
@@ -309,6 +311,28 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
 
     columns = (*swept, *figures, *(["lost"] if losses else []), "not\ncompleted")
     return table(columns, map(row, cells), figures, optional=("range",))
+
+
+def paired_table(found: Sequence[Difference]) -> Table:
+    """The table of paired differences in accuracy, a row for each combination of keys but the first."""
+
+    def chance(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
+
+    rows = (
+        (
+            one.second,
+            str(one.pairs),
+            f"{one.mean:+.4f}",
+            "-" if one.low is None or one.high is None else f"{one.low:+.4f} to {one.high:+.4f}",
+            chance(one.t),
+            chance(one.wilcoxon),
+        )
+        for one in found
+    )
+    figures = ("pairs", "accuracy", "95% interval", "p (t-test)", "p (Wilcoxon)")
+    first = found[0].first if found else ""
+    return table((f"same seed, minus {first}", *figures), rows, figures)
 
 
 def sweep_lines(cells: Sequence[Cell]) -> list[Labelled]:

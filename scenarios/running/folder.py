@@ -64,6 +64,7 @@ __all__ = [
     "packed",
     "read_result",
     "remarks_on",
+    "scenario_text",
     "unpack",
 ]
 
@@ -138,7 +139,7 @@ class RunFolder:
             if _randomises(scenario):
                 self._write_lasting()  # before the scenario: without that a run is not resumed
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
-            self._write("scenario.toml", _text(with_copies(named, path)))
+            self._write("scenario.toml", scenario_text(with_copies(named, path)))
         self._reserve = Reserve(path / _partial("reserve"))
 
     def lasting(self, scenario: Scenario) -> bytes:
@@ -232,7 +233,7 @@ class RunFolder:
             raise OSError(error.errno, error.strerror, str(self.path / name)) from None
 
 
-def _text(tables: Mapping[str, Any]) -> str:
+def scenario_text(tables: Mapping[str, Any]) -> str:
     """The TOML text of a scenario, in which each item of a list of tables has a table of its own.
 
     So users can append another ``[[fault]]``, which an inline list does not allow.

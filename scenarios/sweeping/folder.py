@@ -12,10 +12,10 @@ import tomli_w
 
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.running.environment import version
-from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result
+from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result, scenario_text
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["NAME", "Asked", "ended", "pinned", "read_options", "runs_of", "unpinned", "write_options"]
+__all__ = ["NAME", "Asked", "ended", "expanded", "pinned", "read_options", "runs_of", "unpinned", "write_options"]
 
 NAME = "sweep.toml"
 """The name of the file that marks a folder as a sweep's."""
@@ -131,6 +131,15 @@ def runs_of(folder: Path) -> list[tuple[Path, tuple[tuple[str, str], ...]]]:
     return [(folder / line[-1], tuple(zip(head[:swept], line[:swept], strict=True))) for line in lines]
 
 
+def expanded(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders of runs, in which the folder of a sweep stands for those of its runs. Raises FolderError."""
+    found: list[Path] = []
+    for folder in folders:
+        is_sweep = (folder / "sweep.csv").is_file() and not (folder / "scenario.toml").is_file()
+        found += dict.fromkeys(path for path, _ in runs_of(folder)) if is_sweep else [folder]
+    return found
+
+
 def _check_same_scenario(path: Path, one: Plan) -> None:
     """Raise FolderError unless the file contains the plan's scenario. The engine may differ, since it changes no
     result."""
@@ -140,7 +149,7 @@ def _check_same_scenario(path: Path, one: Plan) -> None:
         raise FolderError(f"{path}: {error}") from None
     scenario = one.loaded.scenario
     named = msgspec.structs.replace(scenario, name=one.loaded.name or scenario.name)
-    wanted = tomllib.loads(tomli_w.dumps(with_copies(named)))
+    wanted = tomllib.loads(scenario_text(with_copies(named)))
     other = sorted(key for key in kept.keys() | wanted.keys() if key != "engine" and kept.get(key) != wanted.get(key))
     if other:
         problem = f"not what the sweep would run now: {', '.join(other)} would be another"

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli_w
 
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.result import data_frame
-from tacit.scenarios.running.folder import Result, locked, new_folder
+from tacit.scenarios.running.folder import Result, locked, new_folder, scenario_text
 from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs
 from tacit.scenarios.schema.keys import toml
@@ -132,7 +131,7 @@ def _repeatable(scenario: Source, asked: Asked, first: Loaded, folder: Path) -> 
         return asked
     file = folder / "swept.toml"
     named = msgspec.structs.replace(read(scenario, without_data=True).scenario, name=first.name)
-    file.write_text(tomli_w.dumps(as_table(named)), encoding="utf-8")
+    file.write_text(scenario_text(as_table(named)), encoding="utf-8")
     return msgspec.structs.replace(asked, file=str(file.absolute()))
 
 

@@ -192,8 +192,8 @@ def test_a_resumed_sweep_still_fails_for_earlier_unmet_expectations(quick: Path)
 def test_wrong_options_and_folders_of_a_resumed_sweep_are_refused(quick: Path) -> None:
     assert tacit("sweep", quick, "--out", "sweep").exit_code == 0
     for option in (["--seeds", "2"], ["--set", "protocol.k=2"], ["--seed", "4"], ["--over", "protocol.k=2"], [quick]):
-        assert "only --jobs can be combined with it" in refused(*option, "--resume", "sweep")
-    assert "only --jobs can be combined with it" in refused("--out", "more", "--resume", "sweep")
+        assert "only --jobs and --paired can be combined with it" in refused(*option, "--resume", "sweep")
+    assert "only --jobs and --paired can be combined with it" in refused("--out", "more", "--resume", "sweep")
     (run,) = Path("sweep").glob("000-*")
     assert "holds no sweep.toml; allowed: the folder of a sweep" in refused("--resume", run)
     assert "nowhere: holds no sweep.toml" in refused("--resume", "nowhere")

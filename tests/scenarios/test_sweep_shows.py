@@ -3,12 +3,15 @@
 import csv
 import json
 import shutil
+import statistics
 from pathlib import Path
 
 import pytest
+from scipy import stats
 from typer.testing import CliRunner, Result
 
 from tacit.scenarios.command.main import app
+from tacit.scenarios.sweeping.paired import difference
 
 ROOT = Path(__file__).parents[2]
 
@@ -185,3 +188,31 @@ def test_a_sweep_marks_keys_that_have_no_effect(quick: Path) -> None:
     first, second = (Path("many", runs_of("many")[place]["folder"]) for place in (0, 2))
     assert "training.averaging (unused)" in tacit("compare", first, second).stdout
     assert json.loads(tacit("compare", first, second, "--json").stdout)["unused_keys"] == ["training.averaging"]
+
+
+# --- paired differences
+
+
+def test_a_paired_sweep_compares_runs_with_the_same_seed(quick: Path) -> None:
+    done = tacit("sweep", quick, "--over", "data.labeled=0.2,0.5", "--seeds", 3, "--out", "many", "--paired")
+    assert "same seed, minus data.labeled = 0.2" in done.stdout
+    found = [float(run["accuracy"]) for run in runs_of("many")]
+    values = [found[3 + place] - found[place] for place in range(3)]
+    (line,) = (line.split() for line in done.stdout.splitlines() if line.startswith("data.labeled = 0.5 "))
+    assert line[3:5] == ["3", f"{statistics.fmean(values):+.4f}"]
+    assert line[8:] == [f"{stats.ttest_1samp(values, 0).pvalue:.3f}", f"{stats.wilcoxon(values).pvalue:.3f}"]
+    low, high = stats.ttest_1samp(values, 0).confidence_interval()
+    assert line[5:8] == [f"{low:+.4f}", "to", f"{high:+.4f}"]
+    assert "paired    nothing to compare" in tacit("sweep", quick, "--out", "one", "--paired").stdout
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.1], (None, None)), ([0.0, 0.0, 0.0], (None, None)), ([0.1, 0.1, 0.1], (0.0, 0.25))],
+)
+def test_differences_that_do_not_vary_have_no_p_value_or_a_certain_one(
+    values: list[float], expected: tuple[float | None, float | None]
+) -> None:
+    found = difference("a", "b", values)
+    assert (found.t, found.wilcoxon) == pytest.approx(expected)
+    assert found.mean == pytest.approx(values[0]) and (found.low is None) == (len(values) == 1)
