@@ -40,19 +40,30 @@ def artifact(
         bool,
         typer.Option("--without-data", help="Leave out your own data and model files; list them with their SHA-256."),
     ] = False,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            help="File or folder outside the run's folder that may be packed although the run's record has no digest "
+            "of it. Repeatable.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Pack runs so that others can repeat them: a folder and a zip.
 
     The artifact holds the scenarios with their seeds, your own code and files, the expected results with their hashes,
     and the exact versions. Its README.md is the text of an artifact appendix. Its script repeat.py repeats each run and
-    compares the results.
+    compares the results. Files from outside the runs' folders are listed; those that a run did not read are packed only
+    with --include.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.artifact import pack
 
-    made = pack(folders, out, wheel=wheel, with_data=not without_data)
-    lines = [f"runs      {', '.join(made.runs)}", *(f"note      {note}" for note in made.notes)]
+    made = pack(folders, out, wheel=wheel, with_data=not without_data, include=include or ())
+    lines = [f"runs      {', '.join(made.runs)}", *(f"outside   {path}" for path in made.outside)]
+    lines += [f"note      {note}" for note in made.notes]
     lines += [f"folder    {made.folder}", f"zip       {made.archive}", f"repeat    python {made.folder}/repeat.py"]
     printing.print_lines(printing.make_console(), lines)
     return 0

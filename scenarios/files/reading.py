@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.converting import Table, converted
+from tacit.scenarios.files.inputs import inputs_of
 from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
 from tacit.scenarios.files.plugins import blamed, resolved
 from tacit.scenarios.files.shipped import shipped
@@ -40,7 +41,6 @@ __all__ = [
     "ineffective",
     "load",
     "parse_toml",
-    "paths_in",
     "read",
     "shipped",
     "table_of_run",
@@ -155,9 +155,6 @@ _EITHER = {
 """Keys that exclude each other: a --set of one removes the others, unless they are set as well."""
 
 _DEEPEST = 32
-
-_PATHS = (("file", ""), ("availability", ""), ("latency", "csv:"))
-"""Fields of tables in lists that are paths, after a prefix."""
 
 
 class Loaded(Struct, frozen=True):
@@ -406,23 +403,8 @@ def _anchored(raw: Table, folder: Path) -> Table:
 
 def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
     """Apply `change` to each path in the tables of `raw`."""
-    for table, key, prefix in paths_in(raw):
-        table[key] = prefix + str(change(Path(table[key].removeprefix(prefix))))
-
-
-def paths_in(raw: Table) -> Iterator[tuple[Table, str, str]]:
-    """Yield each place of a path in a scenario's tables, except plugins: the table, the key, and the text before the
-    path."""
-    own = raw.get("protocol")
-    places = [(raw.get("data"), "path", ""), (raw.get("learner"), "path", ""), (own, "app", ""), (own, "recorded", "")]
-    places += [(raw.get("network"), "latency", "csv:"), (raw, "cost", "replayed:")]
-    lists = [raw.get(name) for name in LISTS]
-    items = [item for found in lists if isinstance(found, list | tuple) for item in found]
-    places += [(item, key, prefix) for item in items for key, prefix in _PATHS]
-    for table, key, prefix in places:
-        value = table.get(key) if isinstance(table, dict) else None
-        if isinstance(table, dict) and isinstance(value, str) and value.startswith(prefix) and len(value) > len(prefix):
-            yield table, key, prefix
+    for place in inputs_of(raw):
+        place.change(str(change(place.path)))
 
 
 def _first_place(folder: Path) -> Path | None:

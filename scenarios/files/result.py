@@ -82,6 +82,8 @@ class Result(ResultFields, kw_only=True):
 
     With more than 200 clients, `lost`, `faults`, `endings` and the losses in rounds cover only clients that were called
     to a round; the record has all clients. `plugins`: files of the user's own code, copied into the run's folder.
+    `inputs`: the SHA-256 of each file or folder that the scenario names, such as ``data.path``, by its key; code that
+    was copied is left out.
     """
 
     scenario: str
@@ -115,6 +117,7 @@ class Result(ResultFields, kw_only=True):
     vulnerability: Vulnerability | None = None
     warnings: list[str]
     plugins: list[PluginFile] = msgspec.field(default_factory=list)
+    inputs: dict[str, str] = msgspec.field(default_factory=dict)
     environment: dict[str, Any]
     folder: Path = Path()
     error: BaseException | None = None

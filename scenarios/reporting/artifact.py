@@ -7,9 +7,10 @@ The artifact is a folder, and a zip of the same files. It contains no path of th
 import ast
 import json
 import re
+import shlex
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from msgspec import Struct
 from tacit.parties.data.features import FEATURES
 from tacit.parties.learning.learners import LEARNERS
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.reading import paths_in, table_of_run
+from tacit.scenarios.files.inputs import Input, inputs_of
+from tacit.scenarios.files.reading import table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import Packed, appendix
 from tacit.scenarios.running.folder import FolderError, read_result
@@ -40,6 +42,8 @@ _CODE = ("plugins", "app")
 _OWN_DATA = ("data.path", "learner.path")
 """Keys that name files which may be private."""
 
+_INCLUDE = "--include"
+
 _DATE = (1980, 1, 1, 0, 0, 0)
 """The time of each file in a zip, so that the same runs give the same zip."""
 
@@ -55,21 +59,51 @@ _TORCH = ("torch", "torchvision")
 
 
 class Artifact(Struct, frozen=True):
-    """The `folder` of an artifact, its `archive`, the names of its runs, and `notes` for the person who submits it."""
+    """The `folder` of an artifact, its `archive`, the names of its runs, and `notes` for the person who submits it.
+
+    `outside` has the files from outside the folders of the runs: those that were packed, and those that were left out.
+    """
 
     folder: Path
     archive: Path
     runs: tuple[str, ...]
     notes: tuple[str, ...]
+    outside: tuple[Path, ...] = ()
 
 
-def pack(folders: Sequence[Path], out: Path, *, wheel: Path | None = None, with_data: bool = True) -> Artifact:
+class _Copy(Struct, frozen=True):
+    """A file of an artifact: its `source`, its path `target` in the artifact, and the `key` that names it.
+
+    `is_input`: the script that repeats the run checks its digest. `is_vouched`: the run's record has the digest of the
+    content. `is_left_out`: only the digest is written.
+    """
+
+    source: Path
+    target: Path
+    key: str
+    is_input: bool = False
+    is_vouched: bool = False
+    is_left_out: bool = False
+
+
+def pack(
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    wheel: Path | None = None,
+    with_data: bool = True,
+    include: Collection[Path] = (),
+) -> Artifact:
     """Write the artifact of the runs in `folders` to the folder `out` and to ``OUT.zip``.
 
     For the folder of a sweep, all of its runs are packed. `wheel` is a wheel of Tacit to install from, for a version
     that no package index has. Without `with_data`, the user's own data and models are left out and listed with their
-    SHA-256. Raises FileExistsError; and FolderError for a folder without a run that has ended, runs made by different
-    versions, a wheel with other code, and missing files.
+    SHA-256. A folder may be a stranger's, and name any file of this machine: a file from outside the folder is packed
+    only if the run's record has the digest of its content, or if `include` has the file or a folder above it. Links are
+    followed before a file counts as inside.
+
+    Raises FileExistsError; and FolderError for a folder without a run that has ended, runs made by different versions,
+    a wheel with other code, missing files, and files from outside without consent.
     """
     out = out if out.name else out.absolute()
     archive = out.with_name(f"{out.name}.zip")
@@ -78,14 +112,19 @@ def pack(folders: Sequence[Path], out: Path, *, wheel: Path | None = None, with_
     _check_wheel(wheel, runs)
     if archive.exists():
         raise FolderError(f"{archive}: exists already; move it away, or name another folder by --out")
+    copies = [[*_expected(run), *_code(run), *_named(run, with_data)] for run in runs]
+    outside = _check_consent(runs, copies, include)
     out.mkdir(parents=True)
     try:
-        for run in runs:
-            run.files.extend(_scenario(run, out, with_data))
-            (out / "expected" / run.name).mkdir(parents=True)
-            for name in _KEPT:
-                if (run.folder / name).is_file():
-                    shutil.copyfile(run.folder / name, out / "expected" / run.name / name)
+        for run, of_run in zip(runs, copies, strict=True):
+            for copy in of_run:
+                if not copy.is_left_out:
+                    (out / copy.target).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(copy.source, out / copy.target)
+                if copy.is_input:
+                    run.files.append({"path": copy.target.as_posix(), "sha256": sha256_of(copy.source)})
+            (out / _place(run)).mkdir(parents=True, exist_ok=True)
+            _write(out / _place(run) / "scenario.toml", tomli_w.dumps(run.table))
         if wheel is not None:
             (out / "wheels").mkdir()
             shutil.copyfile(wheel, out / "wheels" / wheel.name)
@@ -99,7 +138,7 @@ def pack(folders: Sequence[Path], out: Path, *, wheel: Path | None = None, with_
         shutil.rmtree(out)
         archive.unlink(missing_ok=True)
         raise
-    return Artifact(out, archive, tuple(run.name for run in runs), tuple(_notes(runs, wheel)))
+    return Artifact(out, archive, tuple(run.name for run in runs), tuple(_notes(runs, wheel)), outside)
 
 
 # Runs
@@ -132,6 +171,10 @@ def _folders(folders: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     for folder in folders:
         is_sweep = (folder / SWEEP).is_file()
         for path in dict.fromkeys(path for path, _ in runs_of(folder)) if is_sweep else [folder]:
+            if is_sweep and not path.resolve().is_relative_to(folder.resolve()):
+                raise FolderError(
+                    f"{folder}: its sweep.csv names {path.resolve()}, which is outside; pack it by its name"
+                )
             if path.resolve() not in seen:
                 yield path, is_sweep
             seen.add(path.resolve())
@@ -233,41 +276,80 @@ def _imports(path: Path) -> Iterator[str]:
 # Files
 
 
-def _scenario(run: Packed, out: Path, with_data: bool) -> Iterator[dict[str, str]]:
-    """Write the scenario of `run` with its code and files to `out`; yield each file's path in the artifact and
-    digest."""
-    folder = out / "scenarios" / run.name
-    folder.mkdir(parents=True)
+def _place(run: Packed) -> Path:
+    """The folder of a run's scenario in the artifact."""
+    return Path("scenarios", run.name)
+
+
+def _expected(run: Packed) -> Iterator[_Copy]:
+    """The files of a run with its expected results."""
+    for name in _KEPT:
+        if (run.folder / name).is_file():
+            yield _Copy(run.folder / name, Path("expected", run.name, name), name)
+
+
+def _code(run: Packed) -> Iterator[_Copy]:
+    """The copies of the user's code in a run's folder."""
     for name in _CODE:
-        if (run.folder / name).is_dir():
-            shutil.copytree(run.folder / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    taken: dict[Path, str] = {}
-    for table, key, prefix in [*paths_in(run.table)]:
-        source = Path(table[key].removeprefix(prefix))
-        if source.is_relative_to(run.folder.absolute()):  # the app is already copied in the run's folder
-            table[key] = prefix + source.relative_to(run.folder.absolute()).as_posix()
+        for file in sorted((run.folder / name).rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield _Copy(file, _place(run) / file.relative_to(run.folder), name)
+
+
+def _named(run: Packed, with_data: bool) -> Iterator[_Copy]:
+    """The files that the scenario of a run names, whose paths in its table are changed to those of the copies."""
+    home, taken, names = run.folder.resolve(), dict[Path, str](), dict[str, str]()
+    vouched = {one.name: _is_vouched(one, run) for one in inputs_of(run.table)}
+    for one in [*inputs_of(run.table)]:
+        source = one.path
+        if any(source.resolve().is_relative_to(home / name) for name in _CODE):
+            one.change(source.resolve().relative_to(home).as_posix())
             continue
         if not source.exists():
             raise FolderError(f"{run.folder}: its scenario names {source}, which is missing; put it there again")
         inside = taken.setdefault(source, _input_name(source, {*taken.values()}))
-        table[key] = prefix + inside
-        is_own = any(table is run.table.get(name.partition(".")[0]) and key == "path" for name in _OWN_DATA)
-        for file in _inputs(source, prefix):
-            path = Path("scenarios", run.name, inside, *file.relative_to(source).parts)
-            if with_data or not is_own:
-                (out / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, out / path)
-            yield {"path": path.as_posix(), "sha256": sha256_of(file)}
-    _write(folder / "scenario.toml", tomli_w.dumps(run.table))
+        files = one.files()
+        one.change(inside)
+        for file in files if names.setdefault(inside, one.name) == one.name else ():
+            target = _place(run).joinpath(inside, *file.relative_to(source).parts)
+            left_out = one.name in _OWN_DATA and not with_data
+            yield _Copy(file, target, one.name, True, vouched[one.name], left_out)
 
 
-def _inputs(source: Path, prefix: str) -> list[Path]:
-    """The files of an input: itself, the record of a run whose durations are replayed, or all files of a folder."""
-    if source.is_file():
-        return [source]
-    if prefix == "replayed:":
-        return [source / "run.sqlite", source / "result.json"]
-    return sorted(path for path in source.rglob("*") if path.is_file())
+def _is_vouched(one: Input, run: Packed) -> bool:
+    """Return True if the record of the run has the digest of this input."""
+    try:
+        return one.name in run.result.inputs and one.digest() == run.result.inputs[one.name]
+    except OSError:
+        return False
+
+
+def _check_consent(
+    runs: Sequence[Packed], copies: Sequence[Sequence[_Copy]], include: Collection[Path]
+) -> tuple[Path, ...]:
+    """Return the files from outside the runs' folders. Raises FolderError if one is neither vouched for nor allowed."""
+    allowed = {path.resolve(): path for path in include}
+    used: set[Path] = set()
+    outside: dict[Path, None] = {}
+    for run, of_run in zip(runs, copies, strict=True):
+        refused: dict[Path, str] = {}
+        for copy in of_run:
+            real = copy.source.resolve()
+            if real.is_relative_to(run.folder.resolve()):
+                continue
+            outside[real] = None
+            consents = [path for path in allowed if real.is_relative_to(path)]
+            used.update(consents)
+            if not (consents or copy.is_vouched):
+                refused[real] = copy.key
+        if refused:
+            files = ", ".join(f"{path} ({key})" for path, key in refused.items())
+            options = " ".join(f"{_INCLUDE} {shlex.quote(str(path))}" for path in refused)
+            problem = "from outside the folder would be packed, and the run's record has no digest of their contents"
+            raise FolderError(f"{run.folder}: these files {problem}: {files}; add {options} if others may have them")
+    if vain := [str(path) for real, path in allowed.items() if real not in used]:
+        raise FolderError(f"{_INCLUDE} {vain[0]}: no run names this file; leave the option out")
+    return tuple(outside)
 
 
 def _input_name(source: Path, taken: Iterable[str]) -> str:

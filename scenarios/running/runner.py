@@ -19,8 +19,9 @@ from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.files.fault_checks import vain_returns
+from tacit.scenarios.files.inputs import digests_of_inputs
 from tacit.scenarios.files.plugins import failure_reason, recorded
-from tacit.scenarios.files.reading import Source, load, read
+from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import Vulnerability
 from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
@@ -200,6 +201,7 @@ def _carry_out(
     error: BaseException | None = None
     began = time.perf_counter()
     secret = folder.lasting(scenario)
+    inputs = digests_of_inputs(table_of_run(folder.path / "scenario.toml"), folder.path)
     try:
         record = folder.path / "run.sqlite"
         begins = about(scenario, name) | {"folder": str(folder.path.absolute())}
@@ -228,6 +230,7 @@ def _carry_out(
     wall_seconds = earlier.wall_seconds + time.perf_counter() - began
     result = result_of(scenario, name, simulation, simulated, error, wall_seconds)
     result.folder = folder.path
+    result.inputs = inputs
     result.resumed = list(earlier.resumed)
     if earlier.resumed and result.privacy is not None:
         result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")

@@ -7,6 +7,7 @@ import sys
 import tomllib
 import venv
 import zipfile
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,9 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit.scenarios.command.main import app
+from tacit.scenarios.files.inputs import inputs_of
+from tacit.scenarios.running.whole import sealed, sha256_of
+from tacit.scenarios.schema.keys import keys
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -209,3 +213,106 @@ def test_without_tacit_the_script_names_the_option_that_installs_it(folder: Path
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("error: Tacit is not installed for ")
     assert "add --install" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def theirs(folder: Path) -> Callable[..., Path]:
+    """A function that makes the folder of a stranger's run, whose scenario has some text replaced."""
+
+    def make(old: str, new: str) -> Path:
+        text = (folder / "scenario.toml").read_text()
+        assert old in text
+        (folder / "scenario.toml").write_text(text.replace(old, new, 1))
+        record = json.loads((folder / "result.json").read_text())
+        record["files"]["scenario.toml"] = sha256_of(folder / "scenario.toml")
+        (folder / "result.json").write_text(json.dumps(sealed(record)))
+        return folder
+
+    return make
+
+
+NAMED = {
+    "data.path": ('path = ""', 'path = "{}"'),
+    "above": ('path = ""', 'path = "../{name}/id"'),
+    "network.latency": ("uniform:10ms,20ms", "csv:{}"),
+    "cost": ('cost = "free"', 'cost = "replayed:{folder}"'),
+    "learner.path": ("[learner]\n", '[learner]\npath = "{folder}"\n'),
+    "client.0.file": ("client = []", 'client = [{{file = "{}"}}]'),
+    "client.0.availability": ("client = []", 'client = [{{availability = "{}"}}]'),
+    "client.0.latency": ("client = []", 'client = [{{latency = "csv:{}"}}]'),
+    "link.0.latency": ("link = []", 'link = [{{latency = "csv:{}"}}]'),
+    "fault.0.file": ("fault = []", 'fault = [{{file = "{}"}}]'),
+}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_no_file_of_the_packer_is_packed_without_consent(theirs: Callable[..., Path], tmp_path: Path, key: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("id", "run.sqlite", "result.json"):
+        (home / name).write_text("SECRET OF THE PACKER")
+    old, new = NAMED[key]
+    new = new.format(home / "id", name=home.name, folder=home)
+    if key == "learner.path":
+        theirs('path = ""\n', "")  # that of [data], the first
+        old, new = ('path = ""', new.partition("\n")[2].strip())
+    folder = theirs(old, new)
+    code, output = artifact(folder, "--out", tmp_path / "made")
+    assert code == 2 and not (tmp_path / "made").exists() and not (tmp_path / "made.zip").exists(), output
+    files = [home / name for name in {"cost": ("run.sqlite", "result.json")}.get(key, ("id",))]
+    assert all(f"--include {file}" in output for file in files) and output.count("\n") == 1
+    code, output = artifact(folder, "--out", tmp_path / "made", "--include", home)
+    assert code == 0 and all(f"outside   {file}" in output for file in files)
+
+
+@pytest.mark.parametrize("name", ("labels.csv", "plugins/id", "here.csv"))
+def test_a_link_in_the_folder_of_a_run_does_not_pack_its_target(
+    theirs: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "id").write_text("SECRET OF THE PACKER")
+    folder = theirs('path = ""', 'path = "here.csv"') if name == "here.csv" else theirs("seed", "seed")
+    (folder / "plugins").mkdir(exist_ok=True)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "id")
+    record = json.loads((folder / "result.json").read_text())
+    record["files"].pop(name, None)
+    (folder / "result.json").write_text(json.dumps(sealed(record)))
+    code, output = artifact(folder, "--out", tmp_path / "made")
+    assert code == 2 and f"--include {tmp_path / 'id'}" in output and not (tmp_path / "made").exists()
+
+
+def test_an_input_that_has_changed_since_the_run_needs_consent(own_data: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home" / "data"
+    code, output = artifact(own_data, "--out", tmp_path / "one")
+    assert code == 0 and all(f"outside   {home / name}" in output for name in ("points.csv", "delays.csv"))
+    with (home / "points.csv").open("a") as file:
+        file.write("1,1,1\n")
+    code, output = artifact(own_data, "--out", tmp_path / "two")
+    assert code == 2 and f"{home / 'points.csv'} (data.path)" in output and "delays.csv" not in output
+    code, output = artifact(own_data, "--out", tmp_path / "two", "--include", home / "points.csv")
+    assert code == 0
+    code, output = artifact(
+        own_data, "--out", tmp_path / "three", "--include", home, "--include", tmp_path / "own.toml"
+    )
+    assert code == 2 and "own.toml: no run names this file" in output
+
+
+def test_a_sweep_that_names_runs_outside_its_folder_is_not_packed(folder: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "sweep"
+    theirs.mkdir()
+    (theirs / "sweep.toml").write_text('file = "x.toml"\n')
+    (theirs / "sweep.csv").write_text(f"protocol.k,seed,outcome,folder\n3,3,completed,{folder}\n")
+    code, output = artifact(theirs, "--out", tmp_path / "made")
+    assert code == 2 and f"names {folder}" in output and not (tmp_path / "made").exists()
+
+
+def test_every_key_that_names_files_is_known() -> None:
+    """A key whose unit is a file or folder is among those that an artifact looks at."""
+    table = {name: {} for name in ("data", "learner", "protocol", "network")}
+    named = {row.name for row in keys() if row.unit in ("file", "folder")}
+    for name in named - {"plugins"}:
+        first, *_, last = name.split(".")
+        table |= {first: [{**table.get(first, [{}])[0], last: "x"}]} if ".N." in name else {}
+        if ".N." not in name:
+            table[first][last] = "x"
+    assert {one.name.replace(".0.", ".N.") for one in inputs_of(table)} == named - {"plugins"}
