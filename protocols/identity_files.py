@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tacit.protocols.identities import Identities
+from tacit.sim.private_files import open_private
 
 __all__ = ["enter_run", "load", "make", "missing"]
 
@@ -31,8 +32,7 @@ def make(folder: Path, names: Iterable[str]) -> list[Path]:
         secret = private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        descriptor = os.open(_path(folder, name, "key"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with open_private(_path(folder, name, "key")) as file:
             file.write(secret)
         public = private.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.scenarios.command import stopping
-from tacit.scenarios.command.options import Debug, Plugins, Seed, Set
+from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, Trust
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +47,7 @@ def audit_sum(
         str | None, typer.Option("--json", metavar="FILE", help="Write all rows to FILE (-: print them).")
     ] = None,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """Compare each round's secure sum with the exact one over its survivors, calm and under losses.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.scenarios.command import stopping
-from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile
+from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, SourceFile, Trust
 
 if TYPE_CHECKING:
     from tacit.scenarios.files.reading import Loaded
@@ -44,6 +44,7 @@ def certify(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("certificates"),
     days: Annotated[int, typer.Option(min=1, help="Number of days for which the certificates are valid.")] = 365,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """Write keys and certificates for all parties of a scenario, and clients' long-term keys; keep existing files."""
@@ -159,6 +160,7 @@ def gather(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of all parties.")],
     out: Annotated[Path | None, typer.Option(help="Run folder to create (default: runs/NAME-SEED-NUMBER).")] = None,
     plugin: Plugins = None,
+    trust: Trust = False,
     debug: Debug = False,
 ) -> int:
     """Combine the folders of a run's parties into one run folder."""

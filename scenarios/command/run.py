@@ -67,8 +67,8 @@ def run(
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.running import runner
-    from tacit.scenarios.running.checkpoint import CHECKPOINT, check_unfinished
-    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.checkpoint import check_unfinished
+    from tacit.scenarios.running.folder import CHECKPOINT, FolderError
     from tacit.scenarios.running.interruption import seconds_of
 
     if resume is None and not file:

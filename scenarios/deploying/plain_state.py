@@ -19,6 +19,7 @@ from tacit.parties.party import Party
 from tacit.protocols.outcome import Reason
 from tacit.protocols.sums.decryptors import ON_DISK
 from tacit.sim.plain import NotPlain, Reader, Writer
+from tacit.sim.private_files import open_private
 
 __all__ = [
     "DiskFile",
@@ -104,8 +105,7 @@ def _restored(stored: Any) -> Any:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file completely or not at all, for its owner only; it is on the disk when this returns."""
     partial = path.with_name(f".{path.name}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open_private(partial, replace=True) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -29,6 +29,7 @@ __all__ = [
     "blamed",
     "failure_reason",
     "give",
+    "is_of_run",
     "load_plugins",
     "looking",
     "recorded",
@@ -92,6 +93,25 @@ def _check_trusted(texts: Iterable[str], path: Path) -> None:
             )
 
 
+def is_of_run(path: Path) -> bool:
+    """Return true if the file `path` is the scenario in the folder of a run, or of a party of a deployed run."""
+    return path.name == _SCENARIO and any((path.parent / name).exists() for name in _RECORDS)
+
+
+_SCENARIO, _RECORDS = "scenario.toml", ("run.sqlite", "result.json", "record-1.sqlite")
+
+
+def _check_trusted_app(scenario: Scenario) -> None:
+    """Raise Untrusted for an app in the folder of a run, if runs are only inspected."""
+    for key in PROTOCOLS[scenario.protocol.name].code(scenario) if _looking else ():
+        app = Path(getattr(scenario.protocol, key)).resolve()
+        home = next((one for one in (app, *app.parents) if is_of_run(one / _SCENARIO)), None)
+        if home is not None:
+            problem = f"{app.name} is code in the folder of the run, and is not run to look at it; read it, and add "
+            trust = f"{either('--trust', 'trust=True')} if it may run"
+            raise Untrusted(str(home / _SCENARIO), f"protocol.{key}", problem + trust)
+
+
 def give(files: Iterable[Path]) -> None:
     """Add `files`, those of --plugin, to every scenario that this process reads from now on."""
     _given[:] = [file.absolute() for file in files]
@@ -123,7 +143,12 @@ def load_plugins() -> None:
 
 
 def use_plugins(scenario: Scenario) -> list[Plugin]:
-    """Load the plugins of a checked scenario, and make them the active ones. Raises ScenarioError."""
+    """Load the plugins of a checked scenario, and make them the active ones.
+
+    Every run begins with this call. Raises ScenarioError, and Untrusted for an app in the folder of a run that is only
+    inspected.
+    """
+    _check_trusted_app(scenario)
     found = [
         _load(Path(path), digest, plugged.loaded)
         for path, _, digest in (text.partition(_PIN) for text in scenario.plugins)

@@ -25,7 +25,7 @@ from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.converting import Table, converted
 from tacit.scenarios.files.inputs import inputs_of
 from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
-from tacit.scenarios.files.plugins import blamed, resolved
+from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
 from tacit.scenarios.schema.keys import keys, similar, structure, toml
@@ -221,9 +221,9 @@ def read(
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
             raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
     made_here = isinstance(file, Scenario)
-    raw["plugins"] = list(
-        resolved(raw.get("plugins", []), str(path), None if made_here else path.parent, of_run=filled and not made_here)
-    )
+    place = None if made_here else path.parent
+    of_run = not made_here and (filled or is_of_run(path))
+    raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), place, of_run=of_run))
     changed = [_change(text, options) for text in changes]  # parsed after loading plugins, which add keys
     _check_either(changed)
     given_by = {key: options.get(key, called("--set")) for key, _ in changed}

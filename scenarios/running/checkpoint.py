@@ -20,16 +20,14 @@ from msgspec.structs import asdict
 
 from tacit.parties.data.splits import Shards
 from tacit.scenarios.running.environment import version
-from tacit.scenarios.running.folder import FolderError, RunFolder, ending_of
+from tacit.scenarios.running.folder import CHECKPOINT, FolderError, RunFolder, ending_of
 from tacit.scenarios.running.recorder import Recorder
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import check_whole
 from tacit.sim.plain import NotPlain, pieces
+from tacit.sim.private_files import open_private
 
-__all__ = ["CHECKPOINT", "Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
-
-CHECKPOINT = "checkpoint"
-"""The name of the file."""
+__all__ = ["Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
 
 _HEAD = b"tacit checkpoint 1\n"
 _DIGEST = 32
@@ -175,9 +173,9 @@ def _digest_of(folder: Path) -> bytes:
 
 
 def _write(path: Path, body: Iterable[bytes | memoryview]) -> None:
-    """Replace the file by one that is completely on the disk."""
+    """Replace the file by one that is completely on the disk. It holds keys, so only its owner can read it."""
     partial, digest = path.with_name(f".{path.name}.partial"), hashlib.sha256()
-    with partial.open("wb") as file:
+    with open_private(partial, replace=True) as file:
         file.write(_HEAD + bytes(_DIGEST))
         for piece in body:
             digest.update(piece)

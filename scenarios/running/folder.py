@@ -41,12 +41,15 @@ from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.private_files import open_private
 from tacit.sim.tcp import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl
 
 __all__ = [
+    "CHECKPOINT",
+    "LASTING",
     "ByteRow",
     "Files",
     "FolderError",
@@ -72,8 +75,14 @@ __all__ = [
 S = TypeVar("S", bound=Struct)
 
 
+CHECKPOINT = "checkpoint"
+"""The name of the file from which a run is resumed. With `entropy = "os"` it holds keys."""
+
 LASTING = "lasting"
 """The name of the file that holds the secret of randomised answers."""
+
+_SECRET = (CHECKPOINT, LASTING)
+"""Files of a run that only their owner may read."""
 
 _LASTING_BYTES = 32
 
@@ -101,7 +110,7 @@ def new_folder(out: Path | None, stem: str, base: Path = Path("runs"), *, overwr
 
 _OF_A_RUN = (
     "scenario.toml", "plugins", "app", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "run.sqlite-wal",
-    "run.sqlite-shm", "run.sqlite-journal", "checkpoint", LASTING, "model.npz", "failure.txt", "app-failure.txt",
+    "run.sqlite-shm", "run.sqlite-journal", CHECKPOINT, LASTING, "model.npz", "failure.txt", "app-failure.txt",
     "report.html", "comparison.html",
 )  # fmt: skip
 """The names of all files and folders that a run, or its page, leaves in its folder."""
@@ -164,7 +173,7 @@ class RunFolder:
         (self.path / LASTING).unlink(missing_ok=True)
 
     def _write_lasting(self) -> None:
-        with os.fdopen(os.open(self.path / LASTING, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open_private(self.path / LASTING) as file:
             file.write(os.urandom(_LASTING_BYTES))
             file.flush()
             os.fsync(file.fileno())
@@ -271,13 +280,18 @@ def packed(path: Path) -> Files:
 
 
 def unpack(files: Files, path: Path) -> None:
-    """Write `files` to the folder `path`, and remove every other file in it."""
+    """Write `files` to the folder `path`, and remove every other file in it. Files with secrets are for their owner
+    only."""
     path.mkdir(parents=True, exist_ok=True)
     for name in packed(path).keys() - files.keys():
         (path / name).unlink()
     for name, content in files.items():
         (path / name).parent.mkdir(exist_ok=True)
-        (path / name).write_bytes(content)
+        if name in _SECRET:
+            with open_private(path / name, replace=True) as file:
+                file.write(content)
+        else:
+            (path / name).write_bytes(content)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tacit.protocols.outcome import Reason
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
 from tacit.sim.plain import packed
+from tacit.sim.private_files import open_private
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
@@ -78,6 +79,8 @@ class Recorder:
     ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
+        if contents and not path.exists():
+            open_private(path).close()  # SQLite gives its journals the mode of the record
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
         self._bytes = 0

@@ -24,10 +24,10 @@ from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import Vulnerability
 from tacit.scenarios.files.splits import parts_of, split
-from tacit.scenarios.running.checkpoint import CHECKPOINT, Checkpoints, check_data, check_unfinished, read_checkpoint
+from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version
-from tacit.scenarios.running.folder import FolderError, Result, RunFolder, new_folder
+from tacit.scenarios.running.folder import CHECKPOINT, FolderError, Result, RunFolder, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory

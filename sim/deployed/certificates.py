@@ -7,7 +7,6 @@ certificate is wrong, and why.
 """
 
 import datetime
-import os
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tacit.sim.private_files import open_private
 
 __all__ = ["AUTHORITY", "CertificateError", "Identity", "certify", "context", "file_stem", "party_of"]
 
@@ -117,8 +118,7 @@ def _write(key_path: Path, path: Path, key: Ed25519PrivateKey, certificate: x509
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    descriptor = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open_private(key_path) as file:
         file.write(data)
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return [key_path, path]

@@ -56,7 +56,16 @@ def mark(folder: Path) -> Path:
 
 
 SHOWN = [["bytes", "run"], ["events", "run"], ["compare", "run", "run"], ["report", "run"], ["plot", "run"]]
-ASKED = [["steps", "run"], ["keys", "run"], ["predict", "run"]]
+ASKED = [
+    ["steps", "run"],
+    ["keys", "run"],
+    ["predict", "run"],
+    ["predict", "run/scenario.toml"],
+    ["audit-sum", "run"],
+    ["audit-sum", "run/scenario.toml"],
+    ["certify", "run"],
+    ["gather", "run"],
+]
 WITHHELD = "plugins/secure_mean.py is code in the folder of the run, and is not run to look at it; read it, and add"
 
 
@@ -96,3 +105,29 @@ def test_bytes_in_python_imports_no_plugin(folder: Path) -> None:
     code = "import tacit; print(bool(tacit.bytes('run').formula))"
     done = warm.run([sys.executable, "-c", code], cwd=folder.parent, check=True)
     assert done.stdout.split() == ["True"] and not mark(folder).exists()
+
+
+APP = """
+from flwr.client import ClientApp
+from flwr.server import ServerApp
+from pathlib import Path
+(Path(__file__).parents[1] / "imported").touch()
+client, server = ClientApp(), ServerApp()
+"""
+
+
+@pytest.mark.parametrize("words", (["predict", "run"], ["audit-sum", "run"], ["audit-sum", "run/app"]))
+def test_the_app_of_a_run_is_not_imported_without_trust(tmp_path: Path, words: list[str]) -> None:
+    pytest.importorskip("flwr")
+    app = tmp_path / "run" / "app"
+    (app / "theirs").mkdir(parents=True)
+    (app / "theirs" / "code.py").write_text(APP)
+    (app / "pyproject.toml").write_text(
+        '[project]\nname = "theirs"\nversion = "1.0"\n[tool.flwr.app.components]\n'
+        'serverapp = "theirs.code:server"\nclientapp = "theirs.code:client"\n'
+    )
+    (tmp_path / "run" / "scenario.toml").write_text('[protocol]\nname = "flower"\napp = "app"\n')
+    (tmp_path / "run" / "result.json").write_text("{}")
+    ((code, output),) = run_commands(tmp_path / "run", words)
+    assert code == 2 and "app is code in the folder of the run, and is not run to look at it; read it" in output
+    assert not (app / "imported").exists()
