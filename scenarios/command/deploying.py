@@ -53,6 +53,8 @@ def certify(
     from tacit.sim.deployed.certificates import certify as write
 
     scenario = read(file, changes or (), without_data=True).scenario
+    if scenario.data.path and scenario.data.partition == "natural":  # the file says how many clients there are
+        scenario = read(file, changes or (), to_run=False).scenario
     for path in [*write(out, ["server", *joining(scenario)], days), *certified_identities(scenario, out)]:
         typer.echo(str(path))
     typer.echo("each party needs its own two files and authority.pem; authority.key stays here")

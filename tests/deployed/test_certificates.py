@@ -11,7 +11,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from typer.testing import CliRunner
 
+from tacit.scenarios.command.main import app
 from tacit.sim.deployed.certificates import CertificateError, Identity, certify, context, party_of
 from tacit.sim.deployed.connection import BROKEN, Limits
 from tacit.sim.deployed.hub import Hub, HubState
@@ -223,3 +225,13 @@ def test_tls_is_of_version_1_3_at_least(folder: Path) -> None:
             await asyncio.open_connection(HOST, served.port, ssl=old)
 
     with_hub(folder, main)
+
+
+def test_an_outline_gives_the_number_of_certificates(tmp_path: Path) -> None:
+    rows = "".join(f"{row}.5,{row % 2},{row % 3}\n" for row in range(9))
+    (tmp_path / "outline.csv").write_text(f"a,label,client\n{rows}")
+    text = '[data]\npath = "outline.csv"\npartition = "natural"\nlabeled = 1.0\n[protocol]\nname = "xclp"\nk = 2\n'
+    (tmp_path / "study.toml").write_text(text)
+    done = CliRunner().invoke(app, ["certify", str(tmp_path / "study.toml"), "--out", str(tmp_path / "made")])
+    assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "made").glob("client-*.pem"))) == 3
