@@ -191,7 +191,7 @@ OPTIONS = (
         "each client's labels of public points, and the counts against clients that vote more than once",
         "all follow the protocol but for clients' votes; the server and the helper do not put their shares together",
         "five times the bytes of `secure`, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, stuffed", "v, batch", "v, key"),
+        ("v", "v, helper", "v, stuffed", "v, batch", "v, again", "v, key"),
     ),
     Option(
         "training.averaging",
@@ -199,7 +199,7 @@ OPTIONS = (
         "each client's model, and the average against clients that send numbers out of range",
         "all follow the protocol but for clients' numbers; the server and the helper do not put their shares together",
         "17 times the bytes of a plain model at 8 bits per number, and a second aggregator: see prio3.md",
-        ("v", "v, helper", "v, scaled", "v, batch", "v, key"),
+        ("v", "v, helper", "v, scaled", "v, batch", "v, again", "v, key"),
     ),
     Option(
         "privacy.label_epsilon",

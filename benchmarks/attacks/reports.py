@@ -1,5 +1,6 @@
 """Attacks on counts by two aggregators: by one aggregator alone, by both together, and by dishonest clients."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
-from tacit.parties.client import Client
+from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning.vectors import decode, encode
@@ -23,6 +24,7 @@ from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FalseUpdate
 from tacit.protocols.federated.secure_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of, unsharded
 from tacit.protocols.values import BadValues
@@ -31,7 +33,8 @@ from tacit.sim.streams import Entropy
 from tacit.sim.world import World
 
 __all__ = [
-    "filled_batch", "helper_alone", "leader_alone", "scaled_models", "stuffed_votes", "swapped_helper_key",
+    "filled_batch", "helper_alone", "leader_alone", "scaled_models", "second_batch", "stuffed_votes",
+    "swapped_helper_key",
 ]  # fmt: skip
 
 _POINTS, _CLASSES = 20, 10
@@ -225,6 +228,76 @@ def filled_batch(quick: bool = False) -> Finding:
     name, sought = "a batch filled with the server's own reports", "server: each client's labels of public points"
     remark = 'ours is protocol.identity = "signed"; without it nothing prevents this'
     return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS, remark=remark)
+
+
+class _Repeating(Server):
+    """A server that counts all clients, and opens the same round again without the first one."""
+
+    def __init__(self, world: World, clients: int) -> None:
+        super().__init__(world, [f"client/{number}" for number in range(clients)])
+        self.read = np.full(_POINTS, -1)
+
+    async def main(self) -> None:
+        counts = [await self._counted(self.clients), await self._counted(self.clients[1:])]
+        first, second = counts
+        if first is not None and second is not None:
+            self.read = (first - second).argmax(1)
+
+    async def _counted(self, names: Sequence[str]) -> NDArray[np.int64] | None:
+        """The counts of the clients `names`; None if the helper does not give its share."""
+        self.advance(1, self.attempt + 1)
+        with suppress(Abort):
+            return (await reports.server(self, names, _TASK, _LEAST, _DEADLINE)).counts
+        return None
+
+
+class _Willing(reports.Helper):
+    """A helper that forgets which batches it has released."""
+
+    def _problem(self, *arguments: Any) -> str:
+        self.disk.pop(reports._RELEASED, None)
+        return super()._problem(*arguments)
+
+
+class _Again(Client):
+    """A client that sends a report of `labels` each time that it is asked; `willing`: also twice in a round."""
+
+    def __init__(self, world: World, name: str, labels: NDArray[np.int64], willing: bool) -> None:
+        nothing = np.zeros(0, np.int64)
+        super().__init__(world, name, Shard(np.zeros((0, 1)), nothing, np.zeros(0, np.bool_), nothing))
+        self.labels, self.willing = labels, willing
+
+    async def main(self) -> None:
+        while True:
+            with suppress(BadValues, DismissedError):
+                try:
+                    await reports.client(self, _TASK, self.labels, 2 * _DEADLINE)
+                except NoAnswer:
+                    return
+            if self.willing:
+                self.disk.clear()
+
+
+def _read_by_difference(number: int, willing: bool) -> float:
+    """The share of a client's labels that a server reads from two sums of one round."""
+    world, clients = World(number, cost=Free()), _LEAST + 1
+    labels = randomness("reports", number).integers(_CLASSES, size=(clients, _POINTS))
+    server = _Repeating(world, clients)
+    kind = _Willing if willing else reports.Helper
+    helper = kind(world, lambda number: _TASK, _LEAST, _DEADLINE, 20 * _DEADLINE)
+    parties = [_Again(world, name, own, willing) for name, own in zip(server.clients, labels, strict=True)]
+    play_out([server, helper, *parties])
+    return share(server.read, labels[0])
+
+
+def second_batch(quick: bool = False) -> Finding:
+    """The server opens a round a second time without one client, and reads the client's votes from the difference."""
+    trials = 2 if quick else 10
+    weakened, ours = (
+        float(np.mean([_read_by_difference(number, willing) for number in range(trials)])) for willing in (True, False)
+    )
+    name, sought = "two counts in one round", "server: each client's labels of public points"
+    return Finding(name, sought, weakened, ours, 0.0, trials * _POINTS)
 
 
 def stuffed_votes(quick: bool = False) -> Finding:

@@ -85,6 +85,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "v, stuffed": reports.stuffed_votes,
     "v, scaled": reports.scaled_models,
     "v, batch": reports.filled_batch,
+    "v, again": reports.second_batch,
     "v, key": reports.swapped_helper_key,
 }
 """The attacks by name. Each takes one argument, `quick`, for fewer trials of the same attack."""

@@ -95,6 +95,7 @@ from tacit.sim.world import World
 
 __all__ = [
     "HELPER_LEARNS",
+    "UNOPENED",
     "WAITS",
     "Helper",
     "HelperAggregate",
@@ -655,11 +656,15 @@ def _serve_job(
     return held, messages, problems
 
 
+UNOPENED = "the helper cannot open its share"
+"""The problem of a report that is sealed with another key, or for another batch."""
+
+
 def _opened(batch: Batch, key: bytes, pair: KeyPair, part: HelperPart) -> Held:
     ephemeral, sealed = part.helper_share[:KEY_BYTES], part.helper_share[KEY_BYTES:]
     try:
         secret = _sealing_key(pair.agree(ephemeral), ephemeral, pair.public, part.bound)
         share = AESGCM(secret).decrypt(bytes(NONCE_BYTES), sealed, part.bound + part.nonce + part.public_share)
     except (InvalidTag, ValueError):
-        return Held(problem="the helper cannot open its share")
+        return Held(problem=UNOPENED)
     return prepared(batch, key, HELPER_SHARE, part.nonce, part.public_share, share)

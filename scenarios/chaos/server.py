@@ -10,6 +10,9 @@ the inputs of fewer than `min_clients` clients only; for rows of class scores th
 (`server_view`). Second, no client's program fails. A key counts as known if it stays the same when clients draw other
 randomness.
 
+Reports to two aggregators are tried likewise, with a leader that lies or a helper that lies (`report_world`,
+`report_lies`): both at once read everything. A server may also lie about who is present (`presence_lies`).
+
 Public keys are forwarded unchanged: a server that replaces them is outside the model. One known attack, outside the
 model as well, reveals a client's input: in a graph, clients cannot compare their lists of survivors.
 
@@ -24,6 +27,8 @@ from msgspec import Struct, structs
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos import campaign as chaos
+from tacit.scenarios.chaos.report_lies import report_programs
+from tacit.scenarios.chaos.report_world import batches_of, is_of_reports, perform_reports, signs
 from tacit.scenarios.chaos.server_lies import (
     Lie,
     Program,
@@ -128,7 +133,8 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
         threshold = None if one.threshold is None else min(one.threshold, clients)
         found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
-    return (*found, *(one for one in large if not quick or one.clients == LARGE[0]))
+    reported = batches_of(scenario, min(scenario.data.clients, _FEW_CLIENTS))
+    return (*found, *(one for one in large if not quick or one.clients == LARGE[0]), *reported)
 
 
 Watch = Callable[[int, int, Trial], None]
@@ -156,12 +162,19 @@ def sweep(
 
 def run_trial(miniature: Miniature, program: Program, part: Contribute = contribute) -> Trial:
     """Run `program` and return the trial."""
+    if is_of_reports(miniature):
+        return Trial(miniature, program, perform_reports(miniature, program))
     return Trial(miniature, program, perform(miniature, program, part))
 
 
 def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
     """Yield the programs to try on the sum of the `honest` trial: fixed programs first."""
     miniature, sent = honest.sum, honest.outcome.sent
+    if is_of_reports(miniature):
+        numbers = range(plan.schedules)
+        randoms = (generator(plan.seed, "lying aggregator", miniature.kind, number) for number in numbers)
+        yield from report_programs(miniature.clients, sent, signs(miniature), randoms)
+        return
     yield from fixed(miniature.clients, miniature.deals)
     if miniature.deals_in_graph:
         yield survivors_of_its_own(*miniature.graph)

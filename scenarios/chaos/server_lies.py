@@ -19,6 +19,7 @@ from msgspec import Struct
 __all__ = [
     "LIES",
     "MOVES",
+    "OF_PRESENCE",
     "Lie",
     "Move",
     "Program",
@@ -40,12 +41,21 @@ LIES = {
     "twice": "the message is sent a second time",
     "replay": "the previous message of this type is sent again, as a new one",
     "stale": "the first message of this type is sent again, unchanged",
-    "other": "the message's number is increased by 1",
+    "other": "the message's number is increased by 1; of reports, a bit of a key, count or answer is turned",
+    "fewer": "the last entry of the message's lists is missing (reports)",
+    "double": "the first entry of the message's lists is in it twice (reports)",
+    "gone": "from the message on, the server believes that the client is gone, who lives",
+    "alive": "the client's machine fails with the message, and the server believes that it is there",
+    "old": "the client's machine fails and comes back, and the server states its earlier incarnation",
 }
 """The kinds of lies, each with the change that it makes."""
 
-_OF_A_CLIENT = ("omit", "differ", "alone", "skip")
+OF_PRESENCE = ("gone", "alive", "old")
+"""The kinds of lies about who is present."""
+
+_OF_A_CLIENT = ("omit", "differ", "alone", "skip", *OF_PRESENCE)
 _OF_A_SET = ("omit", "differ", "alone")
+_OF_REPORTS = ("fewer", "double")
 
 MOVES = {
     "start": "an attempt begins, with these clients",
@@ -59,7 +69,15 @@ MOVES = {
     "next": "everybody is dismissed, and the next round is opened, with another model",
     "stay": "everybody is dismissed, and the next round is opened, with the same model",
     "back": "everybody is dismissed, and the next round is opened, with the first model",
-    "crash": "these clients' machines fail and come back",
+    "crash": "these clients' machines fail and come back; of reports without clients, the helper's",
+    "batch": "a batch of reports is opened with the helper",
+    "ask": "these clients are asked for reports, with the helper's key",
+    "swap": "these clients are asked for reports, with a key of the server",
+    "job": "the helper is sent the latest report of each of these clients",
+    "first": "the helper is sent the first report of each of these clients",
+    "all": "the helper is sent every report of these clients",
+    "own": "the helper is sent the reports of these clients, and the server's own under other names",
+    "share": "the helper is asked for its share of the sum over these clients",
 }
 """The kinds of moves, each with the server's action."""
 
@@ -141,9 +159,14 @@ def single_lies(sent: Iterable[tuple[str, int, bool, bool]], clients: Sequence[i
     for message, count, has_names, has_number in sent:
         for occurrence in range(1, count + 1):
             for kind in LIES:
+                if kind in _OF_REPORTS:
+                    continue
                 if (kind in _OF_A_SET and not has_names) or (kind == "other" and not has_number):
                     continue
-                for client in clients if kind in _OF_A_CLIENT else (None,):
+                if kind in OF_PRESENCE and occurrence not in (1, count):
+                    continue
+                some = clients[1:2] if kind in OF_PRESENCE else clients  # any client is as good, and each takes time
+                for client in some if kind in _OF_A_CLIENT else (None,):
                     yield (Lie(message, occurrence, kind, client),)
 
 

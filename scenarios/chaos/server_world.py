@@ -39,7 +39,8 @@ from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.scenarios.chaos.server_lies import Lie, Move, Program
+from tacit.scenarios.chaos.presence_lies import deceive, watching_of
+from tacit.scenarios.chaos.server_lies import OF_PRESENCE, Lie, Move, Program
 from tacit.scenarios.chaos.server_rounds import RoundsView
 from tacit.scenarios.chaos.server_view import CodedView, CommitteeView, Input, View, corrupt
 from tacit.sim.compute import Free
@@ -283,7 +284,7 @@ def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View | CommitteeView | CodedView, dict[str, list[Message]], str]:
     """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
-    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False)
+    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False, watching=watching_of(program))
     world.drawing = drawing
     values = {
         (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, _WORDS))
@@ -297,7 +298,9 @@ def performed(
     clients = [_Contributor(world, name, values, miniature, part) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
-    server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies)
+    if world.watching is not None:  # a server that lies about presence opens a sum among any clients that are left
+        miniature = structs.replace(miniature, min_clients=1)
+    server = _Scripted(world, miniature, moves, clients) if moves else _Lying(world, miniature, lies, clients)
     view: View | CommitteeView | CodedView
     if miniature.kind == "flamingo":
         view = RoundsView(world, [server, *clients], inputs, server.name, miniature.corrupt)
@@ -407,9 +410,12 @@ class _Calling(Server):
 class _Lying(_Calling):
     """The production server with messages changed by `lies`. `sent` has the messages before the changes, by type."""
 
-    def __init__(self, world: World, miniature: Miniature, lies: Sequence[Lie]) -> None:
+    def __init__(
+        self, world: World, miniature: Miniature, lies: Sequence[Lie], machines: Sequence["_Contributor"] = ()
+    ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.lies = miniature, lies
+        self._parties: Present[_Contributor] = Present(machines)
         self.sent: dict[str, list[Message]] = {}
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
@@ -448,7 +454,9 @@ class _Lying(_Calling):
             if (lie.message, lie.occurrence) != (kind, len(every)):
                 continue
             who = "" if lie.client is None else f"client/{lie.client}"
-            if lie.kind == "twice":
+            if lie.kind in OF_PRESENCE:
+                deceive(self, lie.kind, who, self._parties[who])
+            elif lie.kind == "twice":
                 more += shown.items()
             elif lie.kind == "replay" and len(every) > 1:
                 more += [(name, every[-2]) for name in receivers]

@@ -102,7 +102,7 @@ def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple
         problem = (
             f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in, and its clients add no '
             "noise; allowed: protocols with XCLP or tacit.protocols.sums.secure_sum, or with noise at the clients, and "
-            'training with training.averaging = "secure", "secagg+", "lightsecagg", "committee" or "flamingo"'
+            'training with training.averaging = "secure", "secagg+", "lightsecagg", "committee", "flamingo" or "prio3"'
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded, sums

@@ -17,11 +17,13 @@ from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.federated import round as training
-from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, secure_sum
+from tacit.protocols.identities import Identities
+from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
+from tacit.scenarios.chaos.server_lies import OF_PRESENCE, parse, single_lies
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
 from tacit.scenarios.command.main import app
@@ -299,3 +301,137 @@ def test_the_command_sweeps_protocols_with_noise(tmp_path: Path, monkeypatch: py
     no_ledger(monkeypatch)
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1 and "two draws of noise leave client/0" in " ".join(done.output.split())
+
+
+# Reports to two aggregators
+
+
+def before_releasing(plant: pytest.MonkeyPatch, act: Callable[[reports.Helper], None]) -> None:
+    """Let the helper `act` before it decides whether to release its share of a sum."""
+    problem = reports.Helper._problem
+
+    def lax(self: reports.Helper, *arguments: Any) -> str:
+        act(self)
+        return problem(self, *arguments)
+
+    plant.setattr(reports.Helper, "_problem", lax)
+
+
+def helper_releases_any_number(plant: pytest.MonkeyPatch) -> None:
+    """The helper gives its share of a sum of any number of reports."""
+    before_releasing(plant, lambda helper: setattr(helper, "least", 0))
+
+
+def helper_forgets_the_batch_it_released(plant: pytest.MonkeyPatch) -> None:
+    """The helper releases a second sum of a round, if it is opened again."""
+    before_releasing(plant, lambda helper: helper.disk.pop(reports._RELEASED, None))
+    plant.setattr(reports, "release", lambda *_: None)
+
+
+def only_the_last_basis_is_remembered(plant: pytest.MonkeyPatch) -> None:
+    """The helper remembers only the basis of the batch that it released last."""
+    before_releasing(
+        plant, lambda helper: helper.disk.update({reports._BASES: helper.disk.get(reports._BASES, [])[-1:]})
+    )
+
+
+def nonces_are_forgotten(plant: pytest.MonkeyPatch) -> None:
+    """The helper prepares a report a second time, in the same job."""
+    served = reports._serve_job
+    plant.setattr(reports, "_serve_job", lambda batch, key, pair, parts, fresh: served(
+        batch, key, pair, parts, ["" if "nonce" in one else one for one in fresh]))  # fmt: skip
+
+
+def clients_report_twice(plant: pytest.MonkeyPatch) -> None:
+    """A client sends a report each time that it is asked in a round."""
+    plant.setattr(reports, "release", lambda *_: None)
+
+
+def helper_keys_can_be_guessed(plant: pytest.MonkeyPatch) -> None:
+    """The key pairs of reports do not depend on the randomness of the parties."""
+    plant.setattr(KeyPair, "generate", classmethod(lambda cls, entropy: cls(bytes([7] * KEY_BYTES))))
+
+
+def signatures_of_the_helper_are_not_verified(plant: pytest.MonkeyPatch) -> None:
+    """A client takes any key for the helper's."""
+
+    async def examined(me: Any, wanted: Any, batch: Any, identities: Any) -> bytes:
+        return bytes(wanted.helper_key[:KEY_BYTES])
+
+    plant.setattr(reports, "_examined", examined)
+
+
+def signatures_of_reports_are_not_verified(plant: pytest.MonkeyPatch) -> None:
+    """The helper counts reports under any names."""
+
+    async def problems(self: Any, me: Any, *_: Any) -> dict[str, str]:
+        return {}
+
+    plant.setattr(Identities, "problems", problems)
+
+
+PLANTED_IN_REPORTS: dict[Plant, Miniature] = {
+    helper_releases_any_number: sum_of("prio3 votes", 4),
+    helper_forgets_the_batch_it_released: sum_of("prio3 votes", 4),
+    only_the_last_basis_is_remembered: sum_of("prio3 integers", 4),
+    clients_report_twice: sum_of("prio3 votes", 4),
+    helper_keys_can_be_guessed: sum_of("prio3 votes", 4),
+    signatures_of_the_helper_are_not_verified: sum_of("prio3 votes, signed", 4),
+    signatures_of_reports_are_not_verified: sum_of("prio3 votes, signed", 4),
+}
+
+
+@pytest.mark.parametrize("plant", [pytest.param(plant, id=plant.__name__) for plant in PLANTED_IN_REPORTS])
+def test_each_weakening_of_reports_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    found = first_breach(PLANTED_IN_REPORTS[plant])
+    assert found is not None and found.outcome.exposed and not found.outcome.failure
+
+
+def test_a_leader_that_counts_too_few_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A helper that spoils its answers makes the leader publish a sum of fewer clients than allowed."""
+    miniature, program = sum_of("prio3 votes", 4), parse("AggregationJobAnswer#1 other", 4)
+    assert program in [*programs_of(run_trial(miniature, ()), Sweep(schedules=0))]
+    assert not run_trial(miniature, program).broken
+    monkeypatch.setattr(reports, "require", lambda *_: None)
+    assert "a sum of 0 clients is a result" in run_trial(miniature, program).outcome.failure
+
+
+def test_a_report_that_is_prepared_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    miniature, program = sum_of("prio3 votes", 4), parse("AggregationJob#1 double", 4)
+    assert program in [*programs_of(run_trial(miniature, ()), Sweep(schedules=0))]
+    assert not run_trial(miniature, program).broken
+    nonces_are_forgotten(monkeypatch)
+    assert run_trial(miniature, program).outcome.exposed == ("client/0",)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("miniature", dict.fromkeys(PLANTED_IN_REPORTS.values()), ids=lambda one: one.label)
+def test_unchanged_reports_show_no_weakening(miniature: Miniature) -> None:
+    programs = programs_of(run_trial(miniature, ()), Sweep(schedules=6, quick=True))
+    found = [run_trial(miniature, program) for program in programs]
+    assert not [one.broken for one in found if one.broken]
+    assert sum(one.outcome.relations for one in found) > 5 * len(found), "the aggregators receive reports"
+
+
+# Presence
+
+
+@pytest.mark.parametrize("lie", ("SumStart#1 gone 1", "SumStart#1 alive 1", "SumStart#1 old 1"))
+def test_a_server_that_lies_about_presence_is_found(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that answer for any number of others give a sum without the client that is said to be gone."""
+    miniature, program = sum_of("secure_sum", 4, 4), parse(lie, 4)
+    honest = run_trial(miniature, ())
+    assert program in [*single_lies(honest.outcome.sent, range(4))] and not honest.broken
+    assert not run_trial(miniature, program).broken
+    too_few_clients(monkeypatch)
+    assert len(run_trial(miniature, program).outcome.exposed) == 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ("secagg+", "committee", "lightsecagg", "flamingo", "restart", "shamir"))
+def test_lies_about_presence_break_no_promise(kind: str) -> None:
+    miniature = sum_of(kind, 6 if kind == "flamingo" else 4, 2 if kind == "restart" else 3)
+    programs = single_lies(run_trial(miniature, ()).outcome.sent, range(miniature.clients))
+    trials = [run_trial(miniature, program) for program in programs if program[0].kind in OF_PRESENCE]
+    assert len(trials) > 9 and not [one for one in trials if one.broken]
