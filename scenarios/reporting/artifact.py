@@ -25,6 +25,7 @@ from tacit.scenarios.files.inputs import Input, inputs_of
 from tacit.scenarios.files.reading import table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import Packed, appendix
+from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import FolderError, read_result
 from tacit.scenarios.running.whole import check_whole, sha256_of
 from tacit.scenarios.sweeping.folder import NAME as SWEEP
@@ -134,9 +135,11 @@ def pack(
         shutil.copyfile(repeat.__file__, out / "repeat.py")
         _write(out / "README.md", appendix(runs, versions, wheel))
         _compress(out, archive)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(out)
         archive.unlink(missing_ok=True)
+        if isinstance(error, OSError) and disk_problem(error) is not None:  # a copy's error names its source
+            raise OSError(error.errno, error.strerror, str(out)) from None
         raise
     return Artifact(out, archive, tuple(run.name for run in runs), tuple(_notes(runs, wheel)), outside)
 

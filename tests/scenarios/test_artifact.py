@@ -1,5 +1,6 @@
 """`tacit artifact`: an artifact suffices to repeat the runs elsewhere, and differences there are found."""
 
+import errno
 import json
 import runpy
 import subprocess
@@ -316,3 +317,15 @@ def test_every_key_that_names_files_is_known() -> None:
         if ".N." not in name:
             table[first][last] = "x"
     assert {one.name.replace(".0.", ".N.") for one in inputs_of(table)} == named - {"plugins"}
+
+
+def test_a_full_disk_is_reported_with_the_folder_that_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    code, output = artifact(folder, "--out", tmp_path / "made")
+    assert code != 0 and f"{tmp_path / 'made'}" in output and str(folder) not in output
+    assert not (tmp_path / "made").exists()
