@@ -40,10 +40,10 @@ class Option:
 
 _HONEST = "all follow the protocol; no client helps the server"
 _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
-_GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors")
-_CODED = ("s", "s, sets", "s, unsigned")
-_COMMITTEE = ("r", "r, member", "r, unsigned")
-_FLAMINGO = ("t", "t, unsigned")
+_GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors", "u, graph")
+_CODED = ("s", "s, sets", "s, unsigned", "u")
+_COMMITTEE = ("r", "r, member", "r, unsigned", "u, committee", "u, order")
+_FLAMINGO = ("t", "t, unsigned", "u, decryptors", "u, order")
 
 OPTIONS = (
     Option(
@@ -130,7 +130,8 @@ OPTIONS = (
         "training.averaging",
         "secagg+",
         "each client's model, for many clients",
-        f"{_HONEST}; the server also draws the graph and names the survivors honestly",
+        "all follow the protocol; at most `training.corrupt_clients` of the called clients help the server; the server "
+        "also draws the graph and names the survivors honestly",
         "a third of the bytes of `secure` for 1,000 clients; see performance.md",
         (*_SUM, *_GRAPH),
     ),
@@ -138,8 +139,8 @@ OPTIONS = (
         "training.averaging",
         "lightsecagg",
         "each client's model, also where many clients are lost in a round",
-        "all clients follow the protocol; at most `training.corrupt_clients` help the server; clients sign one set of "
-        "survivors a round before they answer",
+        "all clients follow the protocol; at most `training.corrupt_clients` of the called clients help the server; "
+        "clients sign one set of survivors a round before they answer",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
         _CODED,
     ),
@@ -147,8 +148,8 @@ OPTIONS = (
         "training.averaging",
         "committee",
         "each client's model, with one upload per client",
-        "all follow the protocol; at most t of the m members help the server, for which m and t are chosen by "
-        "`training.corrupt_clients`; members sign one set of survivors a round before they answer",
+        "all follow the protocol; at most `training.corrupt_clients` of the called clients help the server, so at most "
+        "t of the m members; members sign one set of survivors a round before they answer",
         "(m - t) / r times the words of the vector: twice for large committees; see secure-sums.md",
         _COMMITTEE,
     ),
@@ -156,7 +157,7 @@ OPTIONS = (
         "training.averaging",
         "flamingo",
         "each client's model, with keys for many rounds and one message per client and round",
-        "at most t of the m decryptors help the server, for which m and t are chosen by `training.corrupt_clients`; "
+        "at most `training.corrupt_clients` of the called clients help the server, so at most t of the m decryptors; "
         "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
         "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
         _FLAMINGO,

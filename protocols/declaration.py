@@ -28,7 +28,6 @@ faults, `tacit bytes`, checkpoints and chaos.
 `tables` has the fields of `tacit.protocols.experiment.experiment.Tables`, and the tables named in `uses`.
 """
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +67,7 @@ from tacit.protocols.steps import Step
 from tacit.sim import plugged
 from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.setting_error import Problem
+from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
@@ -226,7 +226,7 @@ class Declaration:
 
     def largest(self, tables: Any, shards: Mapping[str, Shard]) -> dict[str, Shard]:
         """The largest `shards`, in their order; their number is that of the clients in one round."""
-        count = math.ceil(self.share(tables) * len(shards) - 1e-9)
+        count = rounded_up(self.share(tables), len(shards))
         points, _ = counted(shards)
         return {name: shards[name] for name in sorted(points, key=lambda name: -points[name])[:count]}
 

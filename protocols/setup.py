@@ -54,6 +54,8 @@ __all__ = [
     "agree",
     "check_incarnation",
     "client",
+    "digest_of",
+    "lot_of",
     "server",
 ]
 
@@ -161,7 +163,9 @@ class Group:
 
     `contributions` is the useful content of the valid ones. A client holds in `secrets` its secret with each other
     client, and the group `seed`; the server holds neither. `identities`: the keys for later signatures, bound to the
-    group and all published data; None if nothing is signed. `digest`: that of the group and all published data.
+    group and all published data; None if nothing is signed. `digest`: that of the group and all published data, in the
+    order of the list. `lot`: that of the clients of the group and their keys, sorted by name, by which clients of a sum
+    are drawn: neither the order of the list nor the leader, which the server chooses, changes a draw.
     """
 
     names: tuple[str, ...]
@@ -171,6 +175,7 @@ class Group:
     secrets: dict[str, SharedSecret] = field(default_factory=dict, repr=False)
     identities: Identities | None = None
     digest: bytes = b""
+    lot: bytes = b""
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group without the clients in `names`."""
@@ -237,13 +242,14 @@ async def server(
                 break
             me.broadcast(names, NewLeader(list(names), names[0]))
         me.broadcast(names, SeedAgreed(list(names)))
-    digest = _digest(roster, names)
+    digest = digest_of(roster, names)
     return Group(
         names,
         {name: published[name].points for name in names},
         {name: usable[name] for name in names},
         identities=None if identities is None else identities.bound(digest),
         digest=digest,
+        lot=lot_of(roster, names, identities is not None),
     )
 
 
@@ -296,12 +302,13 @@ async def client(
             raise BadValues(f"SeedAgreed from {me.server}: {me.name} has no seed")
     present = frozenset(names)
     left = {name: secret for name, secret in secrets.items() if name in present}  # no sum is to be among others
-    digest = _digest(roster, names)
+    digest = digest_of(roster, names)
     bound = None if identities is None else identities.bound(digest)
-    return Group(names, group.points, contributions, seed, left, bound, digest), keys
+    lot = lot_of(roster, names, identities is not None)
+    return Group(names, group.points, contributions, seed, left, bound, digest, lot), keys
 
 
-def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
+def digest_of(roster: Roster, names: tuple[str, ...]) -> bytes:
     """The digest of the `roster`, and of its remaining `names`."""
     return _derived(encode_body(roster), names)
 
@@ -309,6 +316,32 @@ def _digest(roster: Roster, names: tuple[str, ...]) -> bytes:
 @lru_cache(8)  # all parties of a simulation ask for the same
 def _derived(roster: bytes, names: tuple[str, ...]) -> bytes:
     return derive(roster, *names)
+
+
+def lot_of(roster: Roster, names: tuple[str, ...], signed: bool) -> bytes:
+    """The digest of the remaining `names` of the `roster` with their incarnations and keys, sorted by name.
+
+    If contributions are `signed`, their signatures are no part of it.
+    """
+    return _lot(_Listed(digest_of(roster, names), roster, names, signed))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The `roster` and its remaining `names`, of which `digest` is the digest; `signed` if contributions are."""
+
+    digest: bytes
+    roster: Roster = field(compare=False)
+    names: tuple[str, ...] = field(compare=False)
+    signed: bool
+
+
+@lru_cache(8)  # all parties of a simulation ask for the same
+def _lot(listed: _Listed) -> bytes:
+    roster = listed.roster
+    lists = zip(roster.names, roster.incarnations, roster.public_keys, roster.contributions, strict=True)
+    known = {name: (life, key, parted(own)[0] if listed.signed else own) for name, life, key, own in lists}
+    return derive(b"lot", *(part for name in sorted(listed.names) for part in (name, *known[name])))
 
 
 def _group(me: Client, roster: Roster, sent: Join) -> Group:

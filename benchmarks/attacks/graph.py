@@ -49,7 +49,7 @@ class _Corrupt(Contributor):
     async def main(self) -> None:
         with suppress(NoAnswer):
             await self.recv(SumStart, self.server, _DEADLINE)
-            self.dealt = await neighbours.deal(self, _TOLERANCE, 3, _DEADLINE)
+            self.dealt = await neighbours.deal(self, _TOLERANCE, self.settings.called, 3, _DEADLINE)
             if self.dealt is not None:
                 await self.dealt.take_in(self, self.dealt.holders, _DEADLINE / 2)
 
@@ -131,7 +131,7 @@ def _read(
     """The share of the victim's numbers that the server reads."""
     random, names = randomness("graphs"), [f"client/{i}" for i in range(clients)]
     world = World(1, cost=Free())
-    settings = secure_sum.Settings(_SIZE, min_clients=3, deadline=_DEADLINE, tolerance=_TOLERANCE)
+    settings = secure_sum.Settings(_SIZE, min_clients=3, deadline=_DEADLINE, tolerance=_TOLERANCE, called=len(shown))
     vectors = {name: random.random(_SIZE) for name in names}
     parties = [
         (_Corrupt if name in corrupt else Contributor)(world, name, vectors[name], {}, settings) for name in names
@@ -155,7 +155,7 @@ _EIGHT = [f"client/{i}" for i in range(8)]
 
 def _with_degree(k: int, threshold: int) -> Weakening:
     """A weakening of clients: they accept this degree k and threshold t."""
-    return lambda: patch.object(neighbours, "degree_of", lambda n, tolerance: Degree(n, k, threshold, 0.0))
+    return lambda: patch.object(neighbours, "degree_of", lambda n, tolerance, called: Degree(n, k, threshold, 0.0))
 
 
 def _finding(name: str, found: tuple[float, float], **changes: Any) -> Finding:
@@ -239,7 +239,7 @@ def too_few_neighbours(quick: bool = False) -> Finding:
 
     few = replace(degree, k=degree.threshold)
 
-    def degrees(n: int, tolerance: Tolerance) -> Degree:
+    def degrees(n: int, tolerance: Tolerance, called: int) -> Degree:
         return few if next(counted) == 0 else degree
 
     counted = iter(range(len(_EIGHT)))  # the victim is shown its neighbours first

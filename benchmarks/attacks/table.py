@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tacit.benchmarks.attacks import (
+    absent,
     again,
     cells,
     committee,
@@ -80,6 +81,11 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "s, unsigned": lightsecagg.one_set_and_a_part,
     "t": flamingo.too_many_decryptors,
     "t, unsigned": flamingo.both_kinds,
+    "u": absent.coded_masks,
+    "u, committee": absent.committee_of_those_that_joined,
+    "u, decryptors": absent.decryptors_of_those_that_joined,
+    "u, graph": absent.graph_of_those_that_joined,
+    "u, order": absent.order_of_the_list,
     "v": reports.leader_alone,
     "v, helper": reports.helper_alone,
     "v, stuffed": reports.stuffed_votes,

@@ -6,7 +6,8 @@ sum that it compares with, Bell et al. with signatures. The server's computing i
 as soon as all have answered. The deadline here is 10 s, so a step in which a client is lost takes as long as theirs.
 
 Each row is the second of two rounds of FedAvg, from the call to the sum. So Flamingo has its keys, and SecAgg+ makes
-new ones, as in each round. Both have the graph for 10% lost and 10% corrupt clients; 60 decryptors, as theirs.
+new ones, as in each round. Both have the graph for 2% lost and 2% corrupt clients; 60 decryptors, as theirs,
+of whom fewer than a third are then lost or corrupt, with a probability of all but 2^-40.
 """
 
 import csv
@@ -52,7 +53,7 @@ class Published:
             "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding",
             f"model.embedding={width_of(self.numbers)}", f"training.rounds={_LAST}", "training.epochs=1",
             "training.validation=0", "training.label_from=1", f"training.averaging={self.sum}",
-            "training.tolerated_dropouts=0.1", "training.corrupt_clients=0.1", "training.min_clients=2",
+            "training.tolerated_dropouts=0.02", "training.corrupt_clients=0.02", "training.min_clients=2",
             "training.value_bits=22", "training.clip=2.0", "network.latency=uniform:10ms,100ms",
             "protocol.deadline=10s", f"fault=[{', '.join(crashes)}]", "expect={}", "engine=inline",
         ]  # fmt: skip

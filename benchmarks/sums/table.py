@@ -58,7 +58,7 @@ LOST = (0.1, 0.3)
 """The shares of the clients that are lost."""
 
 DROPOUTS, CORRUPT = 0.3, 0.1
-"""The shares of the clients for whose loss and collusion sums are set up."""
+"""The shares of the clients for whose loss and collusion sums are set up; for Flamingo's see `Cell.scenario`."""
 
 MOST_REAL, MOST_RUN, MOST_NUMBERS = 100, 1_000, 10_000
 """The most clients of a sum that is really computed, and of one whose messages are sent; the most numbers of a secure
@@ -134,8 +134,12 @@ class Cell:
         ]  # fmt: skip
         if self.sum != "plain":
             changes += [f"training.value_bits={self.value_bits}", "training.clip=2.0"]
-        if self.sum == "flamingo":  # with more than a third lost, every client would have to be a decryptor
-            changes.append(f"training.decryptors={min(self.clients, _DECRYPTORS)}")
+        if self.sum == "flamingo":  # fewer than a third of the decryptors may be lost or corrupt
+            few = self.clients <= _DECRYPTORS
+            changes += [
+                f"training.decryptors={min(self.clients, _DECRYPTORS)}",
+                f"training.tolerated_dropouts={0.2 if few else 0.1}", f"training.failure_exponent={40 if few else 10}",
+            ]  # fmt: skip
         runs = self.fidelity == "real"
         return read("fedavg-xclp-digits", changes, seed=SEED, without_data=not runs).scenario
 

@@ -4,10 +4,10 @@ Paper: Abourayya et al., Little is enough: boosting privacy by sharing only hard
 learning, Algorithm 1, line 11, and section 5 (qualified majority, FedCT (QM)).
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
+
+from tacit.sim.shares import rounded_up
 
 __all__ = ["NO_LABEL", "majority", "majority_of", "needed", "qualified", "qualified_of", "votes"]
 
@@ -46,7 +46,7 @@ def majority_of(counts: Labels, voters: int) -> Labels:
 
 def needed(quorum: float, clients: int) -> int:
     """The number of clients that is the share `quorum` of `clients`, rounded up."""
-    return math.ceil(quorum * clients - 1e-9)  # 0.7 of 10 are 7, whatever floating point says
+    return rounded_up(quorum, clients)
 
 
 def qualified(labels: Labels, classes: int, quorum: float) -> Labels:

@@ -5,22 +5,24 @@ Paper: Bell, Bonawitz, Gascon, Lepoint, Raykova, Secure Single-Server Aggregatio
 k/2 before and the k/2 behind it in a random order of all, which is closed to a ring, and for odd k the one opposite
 (Harary). It deals its secrets in k shares, of which t restore them.
 
-Let c = ceil(corrupt n) clients collude with the server, and l = ceil(dropouts n) be lost. The order is uniform and
-independent of both. Bad events, over all clients (X ~ Hypergeometric(n - 1, m, k): k of the n - 1 others, of whom m
-are counted):
+Of the clients that were called, C collude with the server, and L may be lost (`assumed`). The order of the n that
+joined is uniform and independent of both. Bad events, over all clients (X ~ Hypergeometric(n - 1, m, k): k of the n - 1
+others, of whom m are counted):
 
-    some client has t or more corrupt neighbours                n P[X >= t],          m = c
-    fewer than t neighbours of some client answer               n P[X >= k - t + 1],  m = l
-    those who are honest and left are not connected             n prod_{i < h} (r - i) / (n - i),  r = c + l
+    some client has t or more corrupt neighbours                n P[X >= t],          m = C
+    fewer than t neighbours of some client answer               n P[X >= k - t + 1],  m = L
+    those who are honest and left are not connected             n prod_{i < h} (r - i) / (n - i),  r = C + L
 
 The third is the union bound for h = floor(k/2) clients in a row, at some place of the ring, that are all corrupt or
 lost: without such a gap the others are connected. (It takes two of them to part the ring; chords are left out of
-account.) `degree_of` takes the smallest k for which some t > k/2 makes the sum of the three at most 2^-exponent, and of
-these t the best. They are computed exactly, in whole numbers. t > k/2, so that t neighbours who take a client for lost
-and t who take it for left have one in common.
+account.) L stays, however many never joined: with fewer, t would be k, and one more loss would end the sum. `degree_of`
+takes the smallest k for which some t > k/2 makes the sum of the three, in all graphs that a run draws, at most
+2^-exponent, and of these t the best. They are computed exactly, in whole numbers. t > k/2, so that t neighbours who
+take a client for lost and t who take it for left have one in common.
 
 Where no k < n - 1 is enough the graph is complete, and each client holds a share of its own secrets, too:
-t = floor(n/2) + 1 of n, as without a graph (`tacit.protocols.sums.dealing`).
+t = floor((n + C)/2) + 1 of n: two sets of t share more than C clients, so an honest one. There is no sum among fewer
+than C + 2 clients, and in a complete graph none where half of the clients or more may collude.
 """
 
 import math
@@ -30,6 +32,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.sim.streams import Entropy
 
 __all__ = ["MOST_CLIENTS", "Degree", "Graph", "Tolerance", "degree_of", "shuffled"]
@@ -42,32 +45,44 @@ MOST_CLIENTS = 1 << 20
 class Tolerance:
     """The losses that a sum tolerates: shares of `corrupt` clients and of `dropouts`, less than 1 together.
 
-    A sum fails with a probability of at most 2^-exponent, if these clients are chosen before the graph is drawn.
+    The shares are of the clients that a round calls. A run, which makes up to `draws` draws, fails with a probability
+    of at most 2^-exponent, if these clients are chosen before each draw.
     """
 
     corrupt: float = 0.1
     dropouts: float = 0.1
     exponent: int = 40
+    draws: int = 1
 
     def __post_init__(self) -> None:
         if not (self.corrupt >= 0 and self.dropouts >= 0 and self.corrupt + self.dropouts < 1):
             problem = "must be >= 0 and less than 1 together."
             raise ValueError(f"corrupt(={self.corrupt}) and dropouts(={self.dropouts}) {problem}")
-        if self.exponent < 1:
-            raise ValueError(f"exponent(={self.exponent}) must be >= 1.")
+        if self.exponent < 1 or self.draws < 1:
+            raise ValueError(f"exponent(={self.exponent}) and draws(={self.draws}) must be >= 1.")
+
+    @property
+    def allowed(self) -> Fraction:
+        """The probability with which one draw may fail."""
+        return Fraction(1, 2**self.exponent * self.draws)
+
+    def of(self, called: int) -> Assumed:
+        """The numbers of colluding and of lost clients among those that were `called`."""
+        return Assumed.of(called, self.corrupt, self.dropouts)
 
 
 @dataclass(frozen=True)
 class Degree:
-    """The k neighbours of each of n `clients`, the `threshold` t, and the bound on the probability of failure.
+    """The k neighbours of each of n `clients`, the `threshold` t, and the bound on the probability of failure in a run.
 
-    `failure` is its logarithm to base 2; -inf means that tolerated losses never make a sum fail.
+    `failure` is its logarithm to base 2; -inf means that tolerated losses never make a sum fail. `colluding`: C.
     """
 
     clients: int
     k: int
     threshold: int
     failure: float
+    colluding: int = 0
 
     @property
     def complete(self) -> bool:
@@ -81,33 +96,38 @@ class Degree:
         return self.k + self.complete
 
     def __str__(self) -> str:
+        with_server = f"{self.colluding} may collude with the server"
         if self.complete:
-            return f"complete graph of {self.clients} clients, t = {self.threshold}"
+            return f"complete graph of {self.clients} clients, t = {self.threshold}; {with_server}"
         failure = "0" if math.isinf(self.failure) else f"at most 2^{self.failure:.1f}"
-        return f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; failure {failure}"
+        return (
+            f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; {with_server}; "
+            f"failure in a run {failure}"
+        )
 
 
 @cache
-def degree_of(clients: int, tolerance: Tolerance) -> Degree:
-    """Choose k and t for n = `clients`, 1 to `MOST_CLIENTS`. Raises ValueError."""
+def degree_of(clients: int, tolerance: Tolerance, called: int = 0) -> Degree:
+    """Choose k and t for n = `clients`, 1 to `MOST_CLIENTS`, that joined of those that were `called` (0: all joined).
+
+    Raises ValueError for another number, and NotCarried where these clients cannot carry C.
+    """
     if not 1 <= clients <= MOST_CLIENTS:
         raise ValueError(f"clients(={clients}) must be 1 to {MOST_CLIENTS}.")
-    corrupt, lost = (_rounded_up(part * clients) for part in (tolerance.corrupt, tolerance.dropouts))
-    allowed = Fraction(1, 2**tolerance.exponent)
+    assumed = tolerance.of(max(called, clients))
+    corrupt, lost = assumed.colluding, min(assumed.lost, clients - 1)
+    assumed.require_fewest(clients)
     for k in range(2, clients - 1):
-        if clients * k % 2 or (apart := _apart(clients, corrupt + lost, k)) > allowed:
+        if clients * k % 2 or (apart := _apart(clients, corrupt + lost, k)) > tolerance.allowed:
             continue
         of, exposed, unheard = math.comb(clients - 1, k), _tails(clients, corrupt, k), _tails(clients, lost, k)
         ways, t = min((exposed[t] + unheard[k - t + 1], t) for t in range(k // 2 + 1, k + 1))
         failure = Fraction(clients * ways, of) + apart
-        if failure <= allowed:
-            return Degree(clients, k, t, _log2(failure))
-    return Degree(clients, clients - 1, clients // 2 + 1, -math.inf)
-
-
-def _rounded_up(number: float) -> int:
-    """The next integer, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
-    return math.ceil(number - 1e-9)
+        if failure <= tolerance.allowed:
+            return Degree(clients, k, t, _log2(failure * tolerance.draws), corrupt)
+    if 2 * corrupt >= clients:
+        raise assumed.refused(clients, "in a complete graph fewer than half may collude")
+    return Degree(clients, clients - 1, (clients + corrupt) // 2 + 1, -math.inf, corrupt)
 
 
 def _apart(n: int, removed: int, k: int) -> Fraction:

@@ -37,6 +37,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -58,9 +59,11 @@ from tacit.protocols.sums import (
     quorum,
     secure_sum,
 )  # fmt: skip
+from tacit.protocols.sums.members import above, exceeded_by
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
+from tacit.sim.shares import rounded_up
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -79,6 +82,7 @@ __all__ = [
     "Update",
     "average_work",
     "cohorts_of",
+    "drawn_notes",
     "fewest_hidden",
     "figures_of",
     "tolerance_of",
@@ -181,11 +185,23 @@ class Averaging(Protocol):
     def fewest(self, min_clients: int) -> int:
         """The smallest number of clients in an average, if a round needs `min_clients`."""
 
-    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        """Contribute `update`, if the server does not see it to an average of at least `fewest(least)` clients."""
+    async def client(
+        self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
+    ) -> None:
+        """Contribute `update`, if the server does not see it to an average of at least `fewest(least)` clients.
+
+        `called`: the number of clients that the round calls by the scenario, of which shares collude or may be lost.
+        """
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+        self,
+        me: Server,
+        members: Sequence[str],
+        expected: Expected,
+        least: int,
+        deadline: float,
+        enough: int,
+        called: int,
     ) -> Averages:
         """Average over `members`, or the living ones. Raises Abort if fewer than `least` had trained.
 
@@ -209,17 +225,26 @@ class Plain:
     def fewest(self, min_clients: int) -> int:
         return min_clients
 
-    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
+    async def client(
+        self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
+    ) -> None:
         model, *additions = update.vectors
         me.send(me.server, LocalModel(model, additions, figures_of(update)))
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+        self,
+        me: Server,
+        members: Sequence[str],
+        expected: Expected,
+        least: int,
+        deadline: float,
+        enough: int,
+        called: int,
     ) -> Averages:
         updates = await self._first(me, members, expected, enough, deadline)
         missing = [name for name in members if name not in updates]
         if len(updates) < enough:
-            me.lose(missing, "its model never came: left out of this round's average")
+            me.lose(missing, "its model never joined: left out of this round's average")
             me.dismiss(missing, f"your model did not come within {deadline:g} s")
         else:
             me.dismiss(missing, ENOUGH)
@@ -305,24 +330,28 @@ class Secure:
         """The words of the sum: those of the vectors, then weight, 1 and loss."""
         return sum(expected.sizes) // 4 + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
 
-    def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
+    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
         fewest = self.fewest(least)
         found = secure_sum.Settings(self.dimension(expected), self.threshold, self.fraction_bits, fewest, deadline)
-        return replace(found, word_bits=self.word_bits)
+        return replace(found, word_bits=self.word_bits, called=called)
 
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
         """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
         return (await setup.client(me, deadline, identities=self.identities))[0]
 
-    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
+    async def _present(
+        self, me: Server, members: Sequence[str], least: int, deadline: float, called: int
+    ) -> setup.Group:
         """Set up a round with those of `members` that answer; returns the group."""
         least = self.fewest(least)
         return await setup.server(me, members, me.round, least, deadline, identities=self.identities)
 
-    async def client(self, me: Client, update: Update, expected: Expected, least: int, deadline: float) -> None:
-        group = await self._joined(me, deadline)
+    async def client(
+        self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
+    ) -> None:
+        group = await self._joined(me, deadline, called)
         vector = self._contribution(me, update, expected)
-        await self._sum_of_client(me, vector, group, self._settings(expected, least, deadline))
+        await self._sum_of_client(me, vector, group, self._settings(expected, least, deadline, called))
 
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
@@ -390,10 +419,17 @@ class Secure:
         return divided, round(count), loss / count
 
     async def server(
-        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+        self,
+        me: Server,
+        members: Sequence[str],
+        expected: Expected,
+        least: int,
+        deadline: float,
+        enough: int,
+        called: int,
     ) -> Averages:
-        present = await self._present(me, members, least, deadline)
-        total = await self._sum_of_server(me, present, self._settings(expected, least, deadline))
+        present = await self._present(me, members, least, deadline, called)
+        total = await self._sum_of_server(me, present, self._settings(expected, least, deadline, called))
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         means, count, loss = self._opened(total, expected)
@@ -411,13 +447,15 @@ class SecAggPlus(Secure):
     tolerance: Tolerance = field(default_factory=Tolerance)
     name: ClassVar[str] = "secagg+"
 
-    def _settings(self, expected: Expected, least: int, deadline: float) -> secure_sum.Settings:
-        return replace(super()._settings(expected, least, deadline), tolerance=self.tolerance)
+    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
+        return replace(super()._settings(expected, least, deadline, called), tolerance=self.tolerance)
 
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
         return setup.Group((), {}, {})
 
-    async def _present(self, me: Server, members: Sequence[str], least: int, deadline: float) -> setup.Group:
+    async def _present(
+        self, me: Server, members: Sequence[str], least: int, deadline: float, called: int
+    ) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
 
 
@@ -431,9 +469,9 @@ def fewest_hidden(drawn: int, made_for_many: bool) -> int:
 
 
 def tolerance_of(tables: Any) -> Tolerance:
-    """The losses that a sum in a graph tolerates."""
+    """The losses that sums tolerate; draws are new in each round, and a server may ask for new ones in any."""
     keys = tables.training
-    return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent)
+    return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent, keys.rounds)
 
 
 class PlainAveraging(Part):
@@ -484,10 +522,39 @@ class AveragingInGraph(SecureAveraging):
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line on the graphs of the rounds: the number of neighbours of a client, and how many of them must
         remain."""
-        return [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables))}" for many in cohorts_of(tables, shards())]
+        held = shards()
+        one = [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables), many)}" for many in cohorts_of(tables, held)]
+        return one + drawn_notes(tables, held)
+
+
+def _populations(shards: Mapping[str, Shard]) -> list[int]:
+    """The numbers of clients from which cohorts are drawn: those with labels, or all."""
+    able = sum(1 for shard in shards.values() if shard.labeled.any())
+    return sorted({many for many in (able, len(shards)) if many})
 
 
 def cohorts_of(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
     """The sizes of the cohorts of a run: drawn from the clients with labels, or from all."""
-    able = sum(1 for shard in shards.values() if shard.labeled.any())
-    return sorted({math.ceil(tables.training.share * many - 1e-9) for many in (able, len(shards)) if many})
+    return sorted({rounded_up(tables.training.share, many) for many in _populations(shards)})
+
+
+_TAIL = 40
+"""The exponent of the probability with which a cohort has more colluding clients than is printed."""
+
+
+def drawn_notes(tables: Any, shards: Mapping[str, Shard]) -> list[str]:
+    """A line for each cohort that is drawn from more clients: `training.corrupt_clients` is assumed of the cohort."""
+    found, share = [], tables.training.corrupt_clients
+    for many in _populations(shards):
+        cohort, marked = rounded_up(tables.training.share, many), rounded_up(share, many)
+        assumed = rounded_up(share, cohort)
+        if not assumed or cohort == many:
+            continue
+        tail, _ = exceeded_by(many, marked, cohort, Fraction(1, 2**_TAIL))
+        more = above(many, marked, cohort, assumed)
+        found.append(
+            f"training.corrupt_clients(={share:g}) is assumed of each cohort: {assumed} of {cohort} clients. "
+            f"With {marked} of all {many} corrupt, an honest draw has more than {assumed} with probability {more:.2g}, "
+            f"and more than {tail} with at most 2^-{_TAIL}; a server that draws may call all of them"
+        )
+    return found

@@ -10,10 +10,12 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.learners import LearnerError
 from tacit.parties.learning.spec import MODELS, ModelError
+from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import SecAggPlus
+from tacit.protocols.federated.averaging import SecAggPlus, tolerance_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
@@ -31,6 +33,7 @@ from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem, SettingError
+from tacit.sim.shares import rounded_down
 from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
@@ -74,6 +77,8 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     _check_quantised(tables, settings)
     if isinstance(settings.averaging, Flamingo):
         _check_decryptors(tables, settings.together)
+    if isinstance(settings.averaging, SecAggPlus):
+        _check_degree(tables, {smallest_cohort(settings, labels), settings.together})
     _check_rounds(tables, settings, labels)
     _check_memory(tables, settings)
 
@@ -132,12 +137,13 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
         problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
         fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1
         raise Problem("training.value_bits", f"{problem}; allowed: 2 to {fitting}" if fitting > 1 else problem)
-    lost, corrupt, many = training.tolerated_dropouts, training.corrupt_clients, quantised.terms
+    lost, many = training.tolerated_dropouts, quantised.terms
+    assumed = Assumed.of(many, training.corrupt_clients, lost)
     try:
-        coding = Coding.among(many, lost, corrupt)
-    except ValueError:
-        raise Problem("training.share", f"{many} clients in a round are too few for a sum with coded masks") from None
-    if coding.tolerated < int(lost * many + 1e-9):
+        coding = Coding.among(many, assumed)
+    except ValueError as error:
+        raise Problem("training.share", str(error)) from None
+    if coding.tolerated < assumed.lost:
         problem = f"{lost:g} of {many} clients is more than a lying server lets a sum with coded masks tolerate, with "
         problem += f"{coding.private} that may collude with it; at most {coding.tolerated} may be lost"
         raise Problem("training.tolerated_dropouts", f"{problem}; allowed: less than {(coding.tolerated + 1) / many:g}")
@@ -150,7 +156,7 @@ def _check_committee(tables: TrainingTables, clients: int) -> None:
     except ValueError as error:
         raise Problem("training.share", str(error)) from None
     if committee.failure == 0:
-        lost, corrupt = int(tables.training.tolerated_dropouts * clients + 1e-9), committee.private
+        lost, corrupt = rounded_down(tables.training.tolerated_dropouts, clients), committee.private
         problem = f"of {clients} clients, {corrupt} of them corrupt, a committee withstands the loss of "
         problem += f"{committee.tolerated}, not of {lost}"
         most = f"less than {(committee.tolerated + 1) / clients:g}"
@@ -158,25 +164,29 @@ def _check_committee(tables: TrainingTables, clients: int) -> None:
 
 
 def _check_decryptors(tables: TrainingTables, clients: int) -> None:
-    """Raise Problem for more decryptors than `clients`, and if they cannot withstand the required losses.
-
-    Of the lost and of the corrupt clients, those who are no decryptors do no harm.
-    """
+    """Raise Problem for more decryptors than `clients`, and if too many of them may be lost or corrupt."""
     training = tables.training
     if training.decryptors is not None and training.decryptors > clients:
         problem = f"{training.decryptors} is more than the {clients} clients of a round"
         raise Problem("training.decryptors", f"{problem}; allowed: {min(3, clients)} to {clients}")
-    held = decryptors_of(tables, clients)
-    others = clients - held.count
-    for key, share, most, what in (
-        ("tolerated_dropouts", training.tolerated_dropouts, held.count - held.quorum, "be lost"),
-        ("corrupt_clients", training.corrupt_clients, held.private, "collude with the server"),
-    ):
-        if int(share * clients + 1e-9) > most + others:
-            problem = (
-                f"{share:g} of {clients} clients is too much: of {held.count} decryptors, at most {most} may {what}"
-            )
-            raise Problem(f"training.{key}", f"{problem}; allowed: less than {(most + others + 1) / clients:g}")
+    try:
+        decryptors_of(tables, clients)
+        degree_of(clients, tolerance_of(tables), clients)
+    except ValueError as error:
+        allowed = "a smaller training.corrupt_clients, training.tolerated_dropouts or training.failure_exponent"
+        if training.decryptors is not None:
+            raise Problem("training.decryptors", f"{error}; allowed: another number, or {allowed}") from None
+        key = "tolerated_dropouts" if Assumed.of(clients, 0, training.tolerated_dropouts).lost else "corrupt_clients"
+        raise Problem(f"training.{key}", f"{error}; allowed: {allowed}") from None
+
+
+def _check_degree(tables: TrainingTables, cohorts: Collection[int]) -> None:
+    """Raise Problem if a graph among one of these numbers of clients cannot carry those that may collude."""
+    try:
+        for many in cohorts:
+            degree_of(many, tolerance_of(tables), many)
+    except ValueError as error:
+        raise Problem("training.corrupt_clients", str(error)) from None
 
 
 def _check_update(tables: TrainingTables) -> None:

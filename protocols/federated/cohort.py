@@ -7,15 +7,15 @@ With a generator of the world, the cohort follows from the run's seed. If privac
 drawn from the server's entropy, without bias.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tacit.sim.setting_error import SettingError
+from tacit.sim.shares import rounded_up
 from tacit.sim.streams import Entropy
 
-__all__ = ["draw", "enlarged", "some", "whole"]
+__all__ = ["draw", "enlarged", "some"]
 
 
 def draw(
@@ -37,8 +37,8 @@ def draw(
         raise SettingError("share", share, "must lie in (0, 1].")
     having = [name for name in clients if labeled.get(name)]
     others = [name for name in clients if not labeled.get(name)]
-    first = whole(share * len(having))
-    rest = 0 if only_labeled else max(0, whole(share * len(clients)) - first)
+    first = rounded_up(share, len(having))
+    rest = 0 if only_labeled else max(0, rounded_up(share, len(clients)) - first)
     if present is not None and len(present) < len(clients):
         here = {*present}
         having, others = ([name for name in names if name in here] for names in (having, others))
@@ -61,11 +61,6 @@ def enlarged(
     others = [name for name in clients if name not in members and (labeled.get(name) or not only_labeled)]
     chosen = {*members, *some(others, extra, source)}
     return tuple(name for name in clients if name in chosen)
-
-
-def whole(number: float) -> int:
-    """`number` rounded up, with a tolerance that rounds 0.1 x 30 = 3.0000000000000004 to 3."""
-    return math.ceil(number - 1e-9)
 
 
 def some(names: Sequence[str], count: int, source: np.random.Generator | Entropy) -> list[str]:

@@ -16,7 +16,6 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.cohort import whole
 from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
@@ -33,6 +32,7 @@ from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGra
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
 from tacit.sim.setting_error import Problem
+from tacit.sim.shares import rounded_up
 
 __all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "TRAINING", "FederatedTraining", "NetworkTraining"]
 
@@ -146,7 +146,7 @@ def _small_cohort(tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[st
     if tables.data.labeled == 1 and not tables.data.without_labels and not tables.data.path:
         return []
     labels = counted(dealt().shards)[1]
-    called, asked = (whole(tables.training.share * many) for many in (sum(map(bool, labels.values())), len(labels)))
+    called, asked = (rounded_up(tables.training.share, many) for many in (sum(map(bool, labels.values())), len(labels)))
     if called == asked:
         return []
     why = f"{sum(not many for many in labels.values())} of the {len(labels)} clients have no labeled point"

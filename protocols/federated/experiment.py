@@ -39,6 +39,7 @@ from tacit.protocols.sums.reports import Helper
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.hollow import blank
 from tacit.sim.setting_error import SettingError
+from tacit.sim.shares import rounded_up
 from tacit.sim.streams import derive, generator
 from tacit.sim.units import duration
 from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
@@ -226,12 +227,11 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     if tables.training.averaging == Proved.name:
         return Proved(identities=identities_of(tables), quantised=quantised)
     if tables.training.averaging == ByCommittee.name:
-        lost, corrupt, exponent = (
-            tables.training.tolerated_dropouts, tables.training.corrupt_clients, tables.training.failure_exponent
-        )  # fmt: skip
+        keys = tables.training
         return ByCommittee(
-            identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt, exponent=exponent
-        )
+            identities=identities_of(tables), quantised=quantised, tolerated=keys.tolerated_dropouts,
+            corrupt=keys.corrupt_clients, exponent=keys.failure_exponent, draws=keys.rounds,
+        )  # fmt: skip
     if tables.training.averaging == Flamingo.name:
         return Flamingo(
             identities=identities_of(tables), quantised=quantised, tolerance=tolerance_of(tables),
@@ -245,7 +245,7 @@ def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | N
     training = tables.training
     if training.value_bits == "exact":
         return None
-    cohort, weight = math.ceil(training.share * tables.data.clients - 1e-9), 1
+    cohort, weight = rounded_up(training.share, tables.data.clients), 1
     if training.weighting == "points":
         weight = training.largest_weight or max(1, *labels)
     try:
@@ -265,7 +265,7 @@ def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | N
     if not ALGORITHMS[tables.protocol.name].private:
         return None
     able = sum(1 for count in labels if count)
-    cohorts = [(math.ceil(tables.training.share * many - 1e-9), many) for many in range(max(1, able), len(labels) + 1)]
+    cohorts = [(rounded_up(tables.training.share, many), many) for many in range(max(1, able), len(labels) + 1)]
     cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
     return spending_on_models(tables.privacy, tables.entropy, tables.training.rounds, cohort, clients)
 
@@ -296,8 +296,7 @@ def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int])
 
 def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
-    able = len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if count)
-    return math.ceil(settings.share * able - 1e-9)
+    return replace(settings, able=sum(1 for count in labels if count)).called(1)
 
 
 def settings_of(
@@ -344,6 +343,7 @@ def settings_of(
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
+        able=sum(1 for count in labels if count),
     )
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
 
@@ -359,7 +359,7 @@ def overselects(algorithm: Algorithm, method: Method) -> bool:
 def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
     """M_c, K, a and eta_g of FedBuff among clients with these numbers of `labels`."""
     training, able = tables.training, sum(1 for count in labels if count)
-    concurrency = training.concurrency or math.ceil(training.share * able - 1e-9)
+    concurrency = training.concurrency or rounded_up(training.share, able)
     return dict(
         concurrency=concurrency,
         buffer=training.buffer or min(_BUFFER, math.ceil(concurrency / 2)),

@@ -175,10 +175,12 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     tolerated_dropouts: Annotated[
         float,
         about(
-            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may be lost without "
-            "ending the sum. The number of neighbours k, the number U of clients that must answer, or the number of "
-            "members is chosen for this. The sum of this key and `corrupt_clients` must be less than 1. For "
-            "`lightsecagg` and `committee`, twice this key and `corrupt_clients` must add up to less than 1.",
+            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of the clients called to a round that "
+            "may be lost without ending the sum, rounded down; clients that do not join count. The number of "
+            "neighbours k, the number U of clients that must answer, or the number of members is chosen for this. The "
+            "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` and `committee`, twice this "
+            "key and `corrupt_clients` must add up to less than 1; for `flamingo`, both must add up to less than a "
+            "third of the decryptors.",
             ge=0,
             lt=1,
         ),
@@ -186,9 +188,11 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     corrupt_clients: Annotated[
         float,
         about(
-            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of a cohort that may collude with the "
-            "server without revealing other clients' inputs. With `secagg+`, the server must be semi-honest, and draw "
-            "the graph as specified. With the others, clients sign who is in a sum before they open it.",
+            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of the clients called to a round that "
+            "may collude with the server without revealing other clients' inputs, rounded up. All of them count as "
+            "having joined, however few clients join; a round that cannot withstand them has no sum. With `secagg+`, "
+            "the server must be semi-honest, and draw the graph as specified. With the others, clients sign who is in "
+            "a sum before they open it.",
             ge=0,
             lt=1,
         ),
@@ -196,8 +200,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     failure_exponent: Annotated[
         int,
         about(
-            "With `secagg+`, `committee` and `flamingo`: a sum with the tolerated losses and collusion fails with a "
-            "probability of at most 2 to the power of minus this number.",
+            "With `secagg+`, `committee` and `flamingo`: with the tolerated losses and collusion, any sum of the run "
+            "fails with a probability of at most 2 to the power of minus this number.",
             ge=1,
             le=128,
         ),
@@ -206,7 +210,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=3)] | None,
         about(
             "With `flamingo`: the clients that hold shares of the key of the sums. The default is the fewest of which "
-            "less than a third are lost or corrupt, with the probability of `failure_exponent`, or all clients.",
+            "less than a third are lost or corrupt, with the probability of `failure_exponent`, or all clients. "
+            "A number with which more may be is refused.",
             unit="clients",
         ),
     ] = None

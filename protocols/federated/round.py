@@ -26,7 +26,6 @@ average.
 
 import hashlib
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -58,6 +57,7 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.refusal import may_answer
 from tacit.sim.setting_error import SettingError
+from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
@@ -88,13 +88,14 @@ class TrainingRound(Message):
 class TrainingSettings:
     """The settings that all parties know in advance.
 
-    `share`: tau, the share of the clients in a cohort; `extra` more are called, and the round ends once it has as many
-    models as the cohort without them. From round `label_from` on, counted from 1, the labeller is asked.
-    `class_weights` also weighs points by their class, once there are pseudo-labels (`labelling.by_class`). `by_points`
-    weighs a model by the points of an epoch that it was trained on; otherwise all models have equal weight. `deadline`
-    in virtual seconds bounds every wait of the server; a client waits for as long as all rounds may take. `private`
-    clips the clients' models and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy.
-    `byzantine` has the false update of each Byzantine client, by its name.
+    `share`: tau, the share of the clients in a cohort; `able`: the clients with labels (None: all); `extra` more than a
+    cohort are called, and the round ends once it has as many models as the cohort without them. From round `label_from`
+    on, counted from 1, the labeller is asked. `class_weights` also weighs points by their class, once there are
+    pseudo-labels (`labelling.by_class`). `by_points` weighs a model by the points of an epoch that it was trained on;
+    otherwise all models have equal weight. `deadline` in virtual seconds bounds every wait of the server; a client
+    waits for as long as all rounds may take. `private` clips the clients' models and adds noise (`dp_fedavg`); the
+    server then draws cohorts from its own entropy. `byzantine` has the false update of each Byzantine client, by its
+    name.
     """
 
     spec: ModelSpec
@@ -112,6 +113,7 @@ class TrainingSettings:
     deadline: float = 60.0
     private: Clipped | None = None
     byzantine: Mapping[str, FalseUpdate] = field(default_factory=dict)
+    able: int | None = None
 
     def __post_init__(self) -> None:
         if self.private is not None:
@@ -141,6 +143,11 @@ class TrainingSettings:
         """True if points without a label train in round `number`."""
         return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
 
+    def called(self, number: int) -> int:
+        """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""
+        able = self.clients if self.able is None or self.trains_unlabeled(number) else self.able
+        return rounded_up(self.share, able)
+
     @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
@@ -150,7 +157,7 @@ class TrainingSettings:
     @property
     def together(self) -> int:
         """The most models that the server holds at a time, without its own."""
-        return math.ceil(self.share * self.clients - 1e-9) + self.extra
+        return rounded_up(self.share, self.clients) + self.extra
 
     @property
     def expected(self) -> Expected:
@@ -279,7 +286,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         settings = self.settings
         if settings.private is not None and settings.private.at == "clients":
             release(self, "models with noise", b"".join(update.vectors))
-        await settings.averaging.client(self, update, settings.expected, settings.min_clients, settings.deadline)
+        limits = settings.min_clients, settings.deadline, settings.called(self.round)
+        await settings.averaging.client(self, update, settings.expected, *limits)
 
     def usable(self, pseudo: PseudoLabels | None) -> Usable:
         """The points that train; without pseudo-labels the same in each round."""
@@ -393,7 +401,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         """Compute sum_k n_k/n w_{t+1}^k over the remaining `members`, and the averages of vectors beside the models."""
         settings = self.settings
         left = [name for name in members if name not in self.out]
-        limits = settings.min_clients, settings.deadline, min(self._enough, len(left))
+        limits = settings.min_clients, settings.deadline, min(self._enough, len(left)), settings.called(self.round)
         return await settings.averaging.server(self, left, settings.expected, *limits)
 
     async def next_model(self, averages: Averages) -> bytes:

@@ -3,10 +3,8 @@
 `averaging` says what travels, what the server learns, and under which assumptions.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +15,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import decode
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.packed_shamir import field_for
@@ -35,6 +34,7 @@ from tacit.protocols.federated.averaging import (
     SecureAveraging,
     Update,
     cohorts_of,
+    drawn_notes,
     tolerance_of,
     written,
 )
@@ -59,11 +59,11 @@ class _Signing(Secure):
     def _contribution_of_keys(self) -> setup.Contribution:
         return setup.NoContribution() if self.identities is not None else members.SigningKeys()
 
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
+    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
         group, keys = await setup.client(me, deadline, self._contribution_of_keys, self.identities)
         return group if self.identities is not None else members.with_keys(group, {me.name: keys.private})
 
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
         contribution = self._contribution_of_keys
         group = await setup.server(me, names, me.round, self.fewest(least), deadline, contribution, self.identities)
         return group if self.identities is not None else members.with_keys(group, {})
@@ -94,8 +94,8 @@ class LightSecAgg(_Signing):
         return 2 * clients + 6
 
     def _coded(self, settings: secure_sum.Settings) -> lightsecagg.CodedSettings:
-        least, deadline = settings.min_clients, settings.deadline
-        return lightsecagg.CodedSettings(settings.dimension, self.tolerated, self.corrupt, least, deadline)
+        assumed = Assumed.of(settings.called, self.corrupt, self.tolerated)
+        return lightsecagg.CodedSettings(settings.dimension, assumed, settings.min_clients, settings.deadline)
 
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
@@ -130,7 +130,9 @@ class Proved(Secure):
             raise ValueError("reports are of integers: quantised is needed.")
         return Task("integers", (self.dimension(expected), self.quantised.largest))
 
-    async def client(self, me: Any, update: Update, expected: Expected, least: int, deadline: float) -> None:
+    async def client(
+        self, me: Any, update: Update, expected: Expected, least: int, deadline: float, called: int
+    ) -> None:
         measurement, added = None, None
         if update.weight > 0:
             whole = self._contribution(me, replace(update, weight=1, in_range=True), expected)
@@ -150,7 +152,14 @@ class Proved(Secure):
         return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
 
     async def server(
-        self, me: Any, members: Sequence[str], expected: Expected, least: int, deadline: float, enough: int
+        self,
+        me: Any,
+        members: Sequence[str],
+        expected: Expected,
+        least: int,
+        deadline: float,
+        enough: int,
+        called: int,
     ) -> Averages:
         task, fewest = self.task(expected), self.fewest(least)
         signed = self.identities is not None
@@ -189,12 +198,13 @@ class ByCommittee(_Signing):
     """A secure sum by a committee of members, with one upload a client; it needs `quantised`.
 
     `tolerated` and `corrupt`: the shares of a cohort that may be lost, and that may collude with the server. The draw
-    of the members fails for these with a probability of 2^-exponent at most.
+    of the members, new in each of up to `draws` rounds, fails for these with a probability of 2^-exponent at most.
     """
 
     tolerated: float = 0.1
     corrupt: float = 0.1
     exponent: int = 40
+    draws: int = 1
     name: ClassVar[str] = "committee"
     requests: ClassVar[secure_sum.Requests | None] = committee.REQUESTS
     copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
@@ -215,8 +225,9 @@ class ByCommittee(_Signing):
 
     def _of_members(self, settings: secure_sum.Settings) -> committee.CommitteeSettings:
         field = GF31 if settings.word_bits == GF31.bits else GF61
-        shares = self.tolerated, self.corrupt, self.exponent
-        return committee.CommitteeSettings(settings.dimension, field, *shares, settings.min_clients, settings.deadline)
+        assumed = Assumed.of(settings.called, self.corrupt, self.tolerated)
+        draws, limits = (self.exponent, self.draws), (settings.min_clients, settings.deadline)
+        return committee.CommitteeSettings(settings.dimension, field, assumed, *draws, *limits)
 
     async def _sum_of_client(
         self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
@@ -243,22 +254,28 @@ class Flamingo(Secure):
     def waits(self, clients: int) -> int:
         return 2 * clients + 14
 
-    def _count(self, clients: int) -> int:
-        return decryptors.Decryptors.of(clients, self.chosen, self.tolerance).count
+    def _count(self, called: int) -> Callable[[int], int]:
+        """The number of decryptors among clients that joined, of those `called`. Raises ValueError, as sums do."""
+
+        def count(joined: int) -> int:
+            degree_of(joined, self.tolerance, called)
+            return decryptors.Decryptors.of(joined, self.chosen, self.tolerance, called).count
+
+        return count
 
     def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
-        limits = settings.min_clients, settings.deadline
+        limits = settings.called, settings.min_clients, settings.deadline
         words = settings.dimension, settings.word_bits
         return flamingo.FlamingoSettings(*words, self.tolerance, *limits, self.identities, self.fraction_bits)
 
-    async def _joined(self, me: Client, deadline: float) -> setup.Group:
-        ring = await decryptors.join(me, self._count, deadline, self.identities)
+    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
+        ring = await decryptors.join(me, self._count(called), deadline, self.identities)
         if ring is None:
-            raise Withdrawn("its keys are not those of the sum")
+            raise Withdrawn("its keys are not those of the sum, or too few clients joined")
         return setup.Group(ring.names, {}, {})
 
-    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float) -> setup.Group:
-        limits = self._count, self.renewal, self.fewest(least), deadline
+    async def _present(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
+        limits = self._count(called), self.renewal, self.fewest(least), deadline
         ring = await decryptors.prepare(me, names, *limits, self.identities)
         return setup.Group(ring.stored, {}, {})
 
@@ -275,9 +292,13 @@ _WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tabl
 """The set-up of a sum whose clients sign; without long-term identities each publishes a key for the round."""
 
 
+def _assumed_of(tables: Any, called: int) -> Assumed:
+    return Assumed.of(called, tables.training.corrupt_clients, tables.training.tolerated_dropouts)
+
+
 def coding_of(tables: Any, clients: int) -> lightsecagg.Coding:
-    """U and T of a sum with coded masks among a number of clients. Raises ValueError if there are too few."""
-    return lightsecagg.Coding.among(clients, tables.training.tolerated_dropouts, tables.training.corrupt_clients)
+    """U and T of a sum with coded masks among the `clients` of a round. Raises ValueError if there are too few."""
+    return lightsecagg.Coding.among(clients, _assumed_of(tables, clients))
 
 
 @dataclass(frozen=True)
@@ -290,12 +311,13 @@ class CodedAveraging(SecureAveraging):
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line with q, U and T of the rounds, and the number of losses that they tolerate."""
+        held = shards()
         return [
             f"{LightSecAgg.name}: of {many} clients {one.quorum} must sign who is in the sum and {one.needed} answer, "
             f"so {one.tolerated} may be lost; {one.private} may collude with the server"
-            for many in cohorts_of(tables, shards())
+            for many in cohorts_of(tables, held)
             for one in [coding_of(tables, many)]
-        ]
+        ] + drawn_notes(tables, held)
 
 
 def _task_of(tables: Any, among: Any) -> Task:
@@ -316,9 +338,9 @@ class ProvedAveraging(SecureAveraging):
 
 
 def committee_of(tables: Any, clients: int) -> committee.Committee:
-    """Return the committee of a sum among a number of clients. Raises ValueError where there are too few."""
+    """Return the committee of a sum among the `clients` of a round. Raises ValueError where there are too few."""
     keys = tables.training
-    return committee.Committee.among(clients, keys.tolerated_dropouts, keys.corrupt_clients, keys.failure_exponent)
+    return committee.Committee.among(clients, _assumed_of(tables, clients), keys.failure_exponent, keys.rounds)
 
 
 @dataclass(frozen=True)
@@ -331,12 +353,14 @@ class CommitteeAveraging(SecureAveraging):
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line on the committees of the rounds, and the number of lost members that they tolerate."""
-        return [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in cohorts_of(tables, shards())]
+        held = shards()
+        lines = [f"{ByCommittee.name}: {committee_of(tables, many)}" for many in cohorts_of(tables, held)]
+        return lines + drawn_notes(tables, held)
 
 
 def decryptors_of(tables: Any, clients: int) -> decryptors.Decryptors:
-    """Return the decryptors of a sum among a number of clients. Raises ValueError where there are too few."""
-    return decryptors.Decryptors.of(clients, tables.training.decryptors, tolerance_of(tables))
+    """Return the decryptors of a sum among the `clients` of a round. Raises ValueError if they cannot carry C."""
+    return decryptors.Decryptors.of(clients, tables.training.decryptors, tolerance_of(tables), clients)
 
 
 def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
@@ -351,7 +375,7 @@ def schedule_of(tables: Any, among: Any) -> tuple[bool, bool]:
 
 
 _MANY = 100
-"""The most clients who are all decryptors without a caution."""
+"""The most decryptors without a caution."""
 
 
 @dataclass(frozen=True)
@@ -367,32 +391,25 @@ class FlamingoAveraging(SecureAveraging):
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""
+        held = shards()
         return [
-            f"{Flamingo.name}: {decryptors_of(tables, many)}; {degree_of(many, tolerance_of(tables))}"
-            for many in cohorts_of(tables, shards())
-        ]
+            f"{Flamingo.name}: {decryptors_of(tables, many)}; {degree_of(many, tolerance_of(tables), many)}"
+            for many in cohorts_of(tables, held)
+        ] + drawn_notes(tables, held)
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
-        """Lines where each round draws other clients, or too many decryptors may be lost or corrupt."""
+        """Lines where each round draws other clients, or there are many decryptors."""
         keys, found = tables.training, []
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
             found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')
-        counts = {many: decryptors_of(tables, many).count for many in cohorts_of(tables, dealt().shards)}
-        if keys.decryptors is None and any(many > _MANY and count == many for many, count in counts.items()):
-            found.append(
-                f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("
-                f"={keys.corrupt_clients:g}) are about a third or more: all {max(counts)} clients are decryptors, "
-                "and bytes of keys grow with the third power of their number; set training.decryptors"
-            )
-        allowed = Fraction(1, 2**keys.failure_exponent)
-        for many, count in counts.items():
-            marked, most = math.ceil(keys.corrupt_clients * many - 1e-9), decryptors.Decryptors(many, count).private
-            if (corrupt := members.exceeded_by(many, marked, count, allowed)[0]) > most:
-                found.append(
-                    f"training.corrupt_clients(={keys.corrupt_clients:g}): of {count} decryptors among {many} clients "
-                    f"{corrupt} may collude with the server, and {most + 1} of them reveal each model"
-                )
+        found += [
+            f"training.tolerated_dropouts(={keys.tolerated_dropouts:g}) and training.corrupt_clients("
+            f"={keys.corrupt_clients:g}): {count} of {many} clients are decryptors, and bytes of keys grow "
+            "with the third power of their number; lower these keys or training.failure_exponent"
+            for many in cohorts_of(tables, dealt().shards)
+            if keys.decryptors is None and (count := decryptors_of(tables, many).count) > _MANY
+        ]
         return found
 
 

@@ -3,7 +3,6 @@
 They are checked on messages delivered to the server and on its calls, not on its state.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
@@ -15,6 +14,7 @@ from tacit.protocols.sums.committee import SharesSent, VectorShare
 from tacit.protocols.sums.flamingo import MaskedVector
 from tacit.protocols.sums.lightsecagg import CodedVector
 from tacit.protocols.sums.secure_sum import MaskedChunk
+from tacit.sim.shares import rounded_up
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
@@ -55,7 +55,7 @@ def who_is_heard_is_called(
         able = [name for name in known if name in eligible]
         called = [name for name in able if name in record.cohort]
         hidden = getattr(trial.simulation.server.settings, "private", None) is not None
-        if len(called) < math.ceil(share * len(able) - 1e-9) - (len(away) if hidden else 0):
+        if len(called) < rounded_up(share, len(able)) - (len(away) if hidden else 0):
             left_out = sorted(set(able) - set(called))
             yield f"round {record.number} goes without {', '.join(left_out)}, and the server knew of them"
         begins, ends = (*openings, len(trial.events))[record.number - 1 : record.number + 1]

@@ -38,11 +38,12 @@ Security: semi-honest clients, no more than t members collude with the server. T
 in it, and whose shares each member holds. A member learns whose shares it holds and who is in U1; t members together
 with the server learn nothing else but the sum. From t + 1 to t + r - 1 of them learn linear relations of the numbers in
 each block of each vector, as many as they are more than t; t + r learn all vectors. Other clients learn who takes part.
-A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` whose shares it holds
-and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different sets to
-members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, by the tail
-of the hypergeometric distribution (`Committee.among`); one that tries several draws succeeds more often (`members`).
-Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
+A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` and C + 2 whose shares
+it holds and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different
+sets to members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, of
+those that were called (`assumed`), by the tail of the hypergeometric distribution and the union over the rounds of a
+run (`Committee.among`); one that tries several draws succeeds more often (`members`). Not covered: what `secure_sum`
+does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
 """
 
 import math
@@ -59,6 +60,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, share
 from tacit.protocols.crypto.words import packed_bytes
@@ -71,7 +73,8 @@ from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import drawn, exceeded_by
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.quorum import NOT_CARRIED
+from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow, unknown
@@ -130,8 +133,8 @@ REQUESTS = Requests(  # with one phase to spare
 class Committee:
     """The m `members` of a sum among a number of `clients`, with `private` t and `block` r.
 
-    `failure`: the probability that more than t members are corrupt or more than `tolerated` are lost, as its logarithm
-    to base 2; -inf where neither can be, 0 where more losses were to be withstood than can be.
+    `failure`: the probability that in a round of the run more than t members are corrupt or more than `tolerated` are
+    lost, as its logarithm to base 2; -inf where neither can be, 0 where more losses were to be withstood than can be.
     """
 
     clients: int
@@ -142,27 +145,26 @@ class Committee:
 
     @classmethod
     @cache
-    def among(cls, clients: int, tolerated: float, corrupt: float, exponent: int = 40) -> "Committee":
-        """The smallest committee that withstands the loss of a share `tolerated` of the clients, and `corrupt` ones.
+    def among(cls, clients: int, assumed: Assumed, exponent: int = 40, draws: int = 1) -> "Committee":
+        """The smallest committee among `clients` that joined: of those, C may be corrupt, and L' more may be lost.
 
-        It does except with a probability of 2^-exponent, if these are chosen before the members are drawn. At least
-        one client counts as corrupt. Where no committee withstands both, all are members, and as many may be lost as
-        can be. Raises ValueError for fewer than two clients that are not all corrupt.
+        In a run of this number of `draws` this fails with a probability of at most 2^-exponent, if these clients are
+        chosen before the members are drawn. At least one client counts as corrupt. Where no committee withstands both,
+        all are members, and as many may be lost as can be. Raises NotCarried for fewer clients than C + 2.
         """
-        marked, lost = max(1, int(corrupt * clients + 1e-9)), int(tolerated * clients + 1e-9)
-        allowed, members = Fraction(1, 2 ** (exponent + 1)), 1
+        assumed.require_fewest(clients)
+        marked, lost = max(1, assumed.colluding), assumed.left_to_lose(clients)
+        allowed, members = Fraction(1, 2 ** (exponent + 1) * draws), 1
         while members <= clients:
             private, seen = exceeded_by(clients, marked, members, allowed)
             spare, short = exceeded_by(clients, lost, members, allowed)
             private = max(1, private)
             due = private + 2 * spare + 1  # so that q members are left
             if due <= members:
-                failure = math.log2(seen + short) if seen + short else -math.inf
+                failure = math.log2((seen + short) * draws) if seen + short else -math.inf
                 return cls(clients, members, private, members - private - spare, failure)
             members = due  # both grow with the members: none between is enough
         spare = (clients - marked - 1) // 2
-        if spare < 0:
-            raise ValueError(f"{clients} clients are too few for a committee of which {marked} may be corrupt")
         return cls(clients, clients, marked, clients - marked - spare, 0.0)
 
     @property
@@ -181,7 +183,9 @@ class Committee:
         return self.members - max(self.quorum, self.needed)
 
     def __str__(self) -> str:
-        rare = "" if math.isinf(self.failure) or not self.failure else f"; failure at most 2^{self.failure:.1f}"
+        rare = (
+            "" if math.isinf(self.failure) or not self.failure else f"; failure in a run at most 2^{self.failure:.1f}"
+        )
         return (
             f"{self.members} members of {self.clients} clients; {self.private} of them may collude with the server; "
             f"{self.tolerated} may be lost ({self.members - self.quorum} before signing, "
@@ -193,21 +197,27 @@ class Committee:
 class CommitteeSettings:
     """The public settings of a sum of vectors of `dimension` numbers, whose sums are at most `largest` < 2^61 - 1.
 
-    `field`: of the numbers; sums are below its number of elements. `tolerated`, `corrupt` and `exponent` as in
-    `Committee.among`. `min_clients`: the fewest in a sum; `deadline`: longest wait of the server, in virtual seconds.
+    `field`: of the numbers; sums are below its number of elements. `assumed`, `exponent` and `draws` as in
+    `Committee.among`. `min_clients`: the fewest in a sum, and never fewer than C + 2; `deadline`: longest wait of the
+    server, in virtual seconds.
     """
 
     dimension: int
     field: Mersenne
-    tolerated: float
-    corrupt: float
+    assumed: Assumed
     exponent: int = 40
+    draws: int = 1
     min_clients: int = 3
     deadline: float = 60.0
 
+    @property
+    def fewest(self) -> int:
+        """The fewest clients in a sum."""
+        return max(self.min_clients, self.assumed.fewest)
+
     def committee(self, clients: int) -> Committee:
-        """The committee among a number of clients. Raises ValueError as `Committee.among` does."""
-        return Committee.among(clients, self.tolerated, self.corrupt, self.exponent)
+        """The committee among a number of clients that joined. Raises NotCarried as `Committee.among` does."""
+        return Committee.among(clients, self.assumed, self.exponent, self.draws)
 
     def packing(self, clients: int) -> Packing:
         """How vectors are shared among the members of a number of clients."""
@@ -342,8 +352,8 @@ class _Taking(consistency.Signer):
             refuse(me, "sign: it is in the sum, and not named")
         elif len(left[0]) < least:
             refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
-        elif len(left[1]) < self.settings.min_clients:
-            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.min_clients}")
+        elif len(left[1]) < self.settings.fewest:
+            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.fewest}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
         elif once_a_round(me, "sum.sign", "sign: it has signed"):
@@ -377,7 +387,7 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
         me, settings.deadline, begun=part is not None, finished=part is not None and part.done
     ):
         if isinstance(answer, CommitteeStart):
-            if may_mask_once(me, number, group.names, max(2, settings.min_clients)):
+            if carries(me, settings.committee, group.names) and may_mask_once(me, number, group.names, settings.fewest):
                 part = _Taking(me, group, group.identities, settings)
                 await part.upload(vector)
         elif part is None or not part.is_current or me.name not in part.members:
@@ -395,8 +405,11 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total
     names, identities = group.names, group.identities
     if identities is None:
         raise ValueError("members sign: the group needs identities.")
-    require(len(names), "clients", max(2, settings.min_clients))
-    committee, packing = settings.committee(len(names)), settings.packing(len(names))
+    try:
+        committee, packing = settings.committee(len(names)), settings.packing(len(names))
+    except NotCarried as error:
+        raise Abort(NOT_CARRIED, problem=str(error)) from None
+    require(len(names), "clients", settings.fewest)
     members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
     with me.step("sum.collect"):
         me.advance(me.round, me.attempt + 1)
@@ -407,7 +420,7 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total
         sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers
         _leave_out(me, [name for name in names if name not in sent], settings)
         dealers = tuple(name for name in names if name in sent)
-        require(len(dealers), "clients", settings.min_clients)
+        require(len(dealers), "clients", settings.fewest)
         asked = [name for name in members if name in sent]
         me.broadcast(asked, SharesWanted(bits(dealers, names)))
         answers = (await me.collect(SharesHeld, asked, deadline=settings.deadline)).answers if asked else {}
@@ -421,7 +434,7 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total
                 count=len(held), members=len(members), needed=least,
             )  # fmt: skip
         _leave_out(me, [name for name in dealers if name not in survivors], settings)
-        require(len(survivors), "clients", settings.min_clients)
+        require(len(survivors), "clients", settings.fewest)
         me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
         titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
         unsigned = await consistency.witness(
@@ -453,7 +466,7 @@ async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total
 
 
 def _leave_out(me: Server, names: Sequence[str], settings: CommitteeSettings) -> None:
-    me.lose(names, "its shares never came to all members: the sum goes without it")
+    me.lose(names, "its shares never joined to all members: the sum goes without it")
     me.dismiss(names, f"your shares did not come to all members within {settings.deadline:g} s")
 
 

@@ -13,16 +13,18 @@
 | sum.keys | DecryptorsKey | server -> each called | 2 m / 8 + 33 (t + 1) + 64 q | the same, with q signatures |
 | sum.keys | KeyStored | client -> server | 0 | it has stored its keys |
 
-The clients of the set-up, n, make keys once. Of them m are decryptors, drawn (`members`) from the digest of all that
-was published, so once the keys are fixed. The first decryptors make a key together: each deals a secret of its own
+The clients of the set-up, n, make keys once. Of them m are decryptors, drawn (`members`) from the digest of all
+clients and keys, so once these are fixed. The first decryptors make a key together: each deals a secret of its own
 (`threshold_elgamal`), and the key is the sum of those that all of M have, at least t + 1. After some rounds other
 decryptors are drawn. Then t + 1 of the former ones deal their shares to these, who check them against the commitments
 to the former shares: the key stays, and the former shares are of no use with the new ones. A former decryptor
 keeps none.
 
-t < m / 3, at least 1. A set, or a key, is valid with q signatures: more than two thirds of m, and than (m + t) / 2. Of
-two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the shares
-of a dealer at least t + 1 are honest, and their shares fix its polynomial.
+t < m / 3, at least 1. Of the decryptors of each draw, fewer than a third are corrupt or lost (`Decryptors.of`): counted
+are C and L' of the clients that were called, not of the n that joined (`assumed`). Where no m, or not the chosen one,
+has so few, there are no keys. A set, or a key, is valid with q signatures: more than two thirds of m, and than (m + t)
+/ 2. Of two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the
+shares of a dealer at least t + 1 are honest, and their shares fix its polynomial.
 
 Keys are on the disk of each client, and last over a crash. Fresh ones are made in a round to which a client is called
 that has not reported that it has stored them, and where too many decryptors are away.
@@ -35,11 +37,9 @@ t + 1 decryptors' disks of one time give the key. The key is the same for all ge
 learns seeds of those who are in. So t + 1 decryptors of one generation give it the vectors of all rounds of a set-up.
 """
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.crypto.threshold_elgamal import POINT_BYTES, SCALAR_BYTES
@@ -61,7 +62,8 @@ from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, drawn, exceeded_by
-from tacit.protocols.sums.refusal import enter, refuse
+from tacit.protocols.sums.quorum import NOT_CARRIED
+from tacit.protocols.sums.refusal import carries, enter, refuse
 from tacit.protocols.values import understood, values_of
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import derive
@@ -153,19 +155,26 @@ class Decryptors:
 
     @classmethod
     @cache
-    def of(cls, clients: int, chosen: int | None, tolerance: Tolerance) -> "Decryptors":
+    def of(cls, clients: int, chosen: int | None, tolerance: Tolerance, called: int) -> "Decryptors":
         """The number that was `chosen`, or the smallest one of whom less than a third are lost or corrupt; or all.
 
-        This holds except with the probability of `tolerance`, if these are chosen before the decryptors are drawn.
+        `clients`: that joined, of those `called`. This holds in all draws of a run except with the probability of
+        `tolerance`, if the lost and corrupt clients are chosen before the decryptors are drawn. Raises NotCarried
+        where it does not.
         """
-        if chosen is not None:
-            return cls(clients, min(chosen, clients))
-        marked = math.ceil((tolerance.dropouts + tolerance.corrupt) * clients - 1e-9)
-        allowed = Fraction(1, 2**tolerance.exponent)
-        for count in range(4, clients if 3 * marked < clients else 0):
-            if exceeded_by(clients, min(marked, clients), count, allowed)[0] <= (count - 1) // 3:
-                return cls(clients, count)
-        return cls(clients, clients)
+        assumed = tolerance.of(max(called, clients))
+        assumed.require_fewest(clients)
+        marked = min(clients, assumed.colluding + assumed.left_to_lose(clients))
+        least = 4 if 3 * marked < clients else clients
+        for count in range(min(least, clients), clients + 1) if chosen is None else [min(chosen, clients)]:
+            one = cls(clients, count)
+            if exceeded_by(clients, marked, count, tolerance.allowed)[0] <= one.private:
+                return one
+        most = exceeded_by(clients, marked, one.count, tolerance.allowed)[0]
+        problem = (
+            f"of {one.count} decryptors {most} may be corrupt or lost, and at most {one.private}, fewer than a third"
+        )
+        raise assumed.refused(clients, f"{problem}, may be")
 
     @property
     def private(self) -> int:
@@ -180,7 +189,7 @@ class Decryptors:
     @property
     def quorum(self) -> int:
         """q: how many must sign."""
-        return max(consistency.needed(self.count), (self.count + self.private) // 2 + 1)
+        return max(2 * self.count // 3, (self.count + self.private) // 2) + 1
 
     def __str__(self) -> str:
         return (
@@ -193,6 +202,7 @@ class Decryptors:
 class KeyRing:
     """The keys of a set-up, as a party has them: `names` and `titles` of its clients, and who decrypts.
 
+    `digest`: of the set-up; `lot`: by which clients are drawn (`setup.Group`).
     `roots`: 32 bytes for each pair of the client whose ring it is, one with itself. `signing`: keys of the set-up, if
     there are no long-term ones. `since`: the round in which the `decryptors` were drawn, for the `generation`-th time.
     `commitments`: to the polynomial whose constant is the key; `share`: its value for this client. `stored`: who has
@@ -211,6 +221,7 @@ class KeyRing:
     commitments: bytes = b""
     share: bytes = field(default=b"", repr=False)
     stored: tuple[str, ...] = ()
+    lot: bytes = b""
 
     @classmethod
     def of(cls, me: Client | Server) -> "KeyRing | None":
@@ -257,7 +268,7 @@ class KeyRing:
 
     def drawn(self, count: int, generation: int) -> tuple[str, ...]:
         """The decryptors of a `generation`."""
-        return drawn(Group(self.names, {}, {}, digest=derive(self.digest, "decryptors", generation)), count)
+        return drawn(Group(self.names, {}, {}, lot=derive(self.lot, "decryptors", generation)), count)
 
 
 @lru_cache(8)  # all parties of a simulation ask for the same
@@ -342,15 +353,15 @@ async def join(
 ) -> KeyRing | None:
     """The keys of `me` for the round that was just announced: those that it has, or fresh ones; they are stored.
 
-    `count`: m among a number of clients. None where it has not the keys that the server names, or is alone.
+    `count`: m among a number of clients that joined; raises NotCarried where these cannot carry C. None where they
+    cannot, and where it has not the keys that the server names.
     """
     contribution = setup.NoContribution() if long_term is not None else SigningKeys()
     opening = await me.recv((setup.RoundStart, KeysKept), me.server, 2 * deadline)
     if isinstance(opening, setup.RoundStart):
         group, keys = await setup.client(me, deadline, contribution, long_term)
         ring = _of_group(me, group, keys.private or b"")
-        if len(ring.names) < 2:
-            refuse(me, "make keys of a sum: it is alone in the set-up")
+        if not carries(me, count, ring.names):
             return None
         await me.recv(KeyWanted, me.server, 2 * deadline)
     else:
@@ -359,6 +370,11 @@ async def join(
             refuse(me, "take part in a sum: the keys that go on are not those that it has stored")
             return None
         ring = kept
+        if not carries(me, count, ring.names):
+            return None
+        if not opening.renewed and count(len(ring.names)) != len(ring.decryptors):
+            refuse(me, f"take part in a sum: {len(ring.decryptors)} decryptors are too few for its clients")
+            return None
         if not opening.renewed:
             return ring
         await me.recv(KeyWanted, me.server, 2 * deadline)
@@ -372,7 +388,7 @@ def _of_group(me: Client, group: Group, private: bytes) -> KeyRing:
     pairs = {name: secret.names for name, secret in group.secrets.items()}
     titles = [f"{me.name}#{me.incarnation}" if n == me.name else title_of(n, pairs[n]) for n in group.names]
     signing = group.contributions if private else {}
-    return KeyRing(group.names, tuple(titles), group.digest, roots, dict(signing), private)
+    return KeyRing(group.names, tuple(titles), group.digest, roots, dict(signing), private, lot=group.lot)
 
 
 async def _with_key(
@@ -521,16 +537,21 @@ async def prepare(
 ) -> KeyRing:
     """The keys for the round that was just announced to `members`; `stored` says who takes part. Raises Abort.
 
-    New decryptors are drawn every `renewal` rounds.
+    New decryptors are drawn every `renewal` rounds. `count` as in `join`.
     """
     ring = KeyRing.of(me)
-    if ring is None or not _goes_on(ring, members):
+    if ring is None or not _goes_on(ring, members, count):
         me.disk.pop(ON_DISK, None)
         contribution = setup.NoContribution() if long_term is not None else SigningKeys()
         group = await setup.server(me, members, me.round, max(2, least), deadline, contribution, long_term)
         titles = tuple(f"{name}#{me.incarnations[name]}" for name in group.names)
         signing = {} if long_term is not None else dict(group.contributions)
-        ring, present = KeyRing(group.names, titles, group.digest, signing=signing), group.names
+        ring = KeyRing(group.names, titles, group.digest, signing=signing, lot=group.lot)
+        present = group.names
+        try:
+            count(len(ring.names))
+        except NotCarried as error:
+            raise Abort(NOT_CARRIED, problem=str(error)) from None
         with me.step("sum.keys"):
             return await _made(me, ring, present, count, deadline, long_term)
     renewed = me.round - ring.since >= renewal
@@ -544,8 +565,13 @@ async def prepare(
         return await _made(me, ring, tuple(members), count, deadline, long_term)
 
 
-def _goes_on(ring: KeyRing, members: Sequence[str]) -> bool:
-    """True if all `members` have stored the ring, and few decryptors are away."""
+def _goes_on(ring: KeyRing, members: Sequence[str], count: Callable[[int], int]) -> bool:
+    """True if all `members` have stored the ring, few decryptors are away, and they are as many as this round needs."""
+    try:
+        if count(len(ring.names)) != len(ring.decryptors):
+            return False
+    except NotCarried:
+        return False
     away = sum(name not in members for name in ring.decryptors)
     spare = len(ring.decryptors) - ring.parameters.quorum
     many = len(ring.names) > 4 * len(ring.decryptors)  # of few clients most are decryptors

@@ -26,15 +26,16 @@ one that is in. So a client that is lost costs a decryption for each of its neig
 is in.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
-hashes with r and the set-up's digest. So it is fixed once the keys are, and each party draws it itself. With few
-clients it is complete.
+hashes with r and the digest of the set-up's clients and keys (`setup.Group.lot`). So it is fixed once the keys are, and
+each party draws it itself. With few clients it is complete. Its degree and threshold, and the decryptors, withstand the
+C clients that may collude of those that were called (`assumed`), however few joined.
 
-What a decryptor sees to: labels by which it is in itself, that at least `min_clients` are in, and in a graph that is
-not complete enough neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens what q
-decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair name the
-pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's gets
-nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the hash
-of the seed.
+What a decryptor sees to: labels by which it is in itself, that at least `min_clients` and C + 2 are in, and in a graph
+that is not complete enough neighbours of each (`Degree.threshold`). It signs the labels of one round once, and opens
+what q decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair
+name the pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's
+gets nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the
+hash of the seed.
 
 What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
 them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
@@ -145,26 +146,33 @@ REQUESTS = Requests(RoundDone, (RoundBegins, RoundLabels, RoundOpening), phases=
 class FlamingoSettings:
     """The public settings of a sum of vectors of `dimension` words of `word_bits`.
 
-    `tolerance`: of the graph. `min_clients`: the fewest in a sum; `deadline`: longest wait of the server, in virtual
-    seconds. `identities`: long-term keys, by which decryptors sign; None: keys of the set-up.
+    `tolerance`: of the graph, of those `called`. `min_clients`: the fewest in a sum, and never fewer than C + 2;
+    `deadline`: longest wait of the server, in virtual seconds. `identities`: long-term keys, by which decryptors sign;
+    None: keys of the set-up.
     """
 
     dimension: int
     word_bits: int
     tolerance: Tolerance
+    called: int
     min_clients: int = 3
     deadline: float = 60.0
     identities: Identities | None = None
     fraction_bits: int = 32
 
+    @property
+    def fewest(self) -> int:
+        """The fewest clients in a sum."""
+        return max(self.min_clients, self.tolerance.of(self.called).fewest)
+
 
 @lru_cache(16)  # all parties of a simulation ask for the same
-def _graph(names: tuple[str, ...], digest: bytes, number: int, tolerance: Tolerance) -> Graph | None:
+def _graph(names: tuple[str, ...], lot: bytes, number: int, tolerance: Tolerance, called: int) -> Graph | None:
     """The graph of round `number`; None: it is complete."""
-    degree = degree_of(len(names), tolerance)
+    degree = degree_of(len(names), tolerance, called)
     if degree.complete:
         return None
-    order = sorted(names, key=lambda name: derive(digest, "neighbours", number, name))
+    order = sorted(names, key=lambda name: derive(lot, "neighbours", number, name))
     return Graph(names, tuple(order), degree.k)
 
 
@@ -176,11 +184,12 @@ class Round:
     number: int
     run_id: bytes
     tolerance: Tolerance
+    called: int
 
     @cached_property
     def graph(self) -> Graph | None:
         """The graph of the round; None: it is complete."""
-        return _graph(self.ring.names, self.ring.digest, self.number, self.tolerance)
+        return _graph(self.ring.names, self.ring.lot, self.number, self.tolerance, self.called)
 
     def neighbours(self, name: str) -> tuple[str, ...]:
         """The clients with which `name` shares masks, in an order that all parties work out."""
@@ -193,7 +202,10 @@ class Round:
         if len(survivors) < least:
             return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
         if self.graph is not None:
-            left, threshold = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance).threshold
+            left, threshold = (
+                frozenset(survivors),
+                degree_of(len(self.ring.names), self.tolerance, self.called).threshold,
+            )
             for name in survivors:
                 if (count := len(left.intersection(self.neighbours(name)))) < threshold:
                     return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=threshold)
@@ -252,12 +264,12 @@ async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -
         except ValueError as error:
             refuse(me, f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
-    part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance), settings)
+    part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance, settings.called), settings)
     # The server enters it, too. So the beginning of a later sum waits, where datagrams overtake the call to its round.
     me.advance(number, me.attempt + 1)
     while answer := await REQUESTS.next(me, settings.deadline, begun=part.begun, finished=part.done):
         if isinstance(answer, RoundBegins):
-            if may_mask_once(me, number, ring.names, max(2, settings.min_clients)):
+            if may_mask_once(me, number, ring.names, settings.fewest):
                 await part.send(vector)
         elif not part.is_current or me.name not in ring.decryptors or not ring.share:
             continue  # what follows a beginning that was refused, or is for others
@@ -320,7 +332,7 @@ class _Part:
         me, now, settings = self.me, self.round, self.settings
         with values_of(me, me.server, "RoundLabels"):
             survivors = named(shown.clients, now.ring.names)
-        if problem := now.problem(survivors, max(2, settings.min_clients)):
+        if problem := now.problem(survivors, settings.fewest):
             refuse(me, f"sign labels: {problem}")
         elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
             refuse(me, "sign labels: it is out by them")
@@ -369,8 +381,8 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
     ring = KeyRing.of(me)
     if ring is None:
         raise ValueError("a sum needs the keys of its rounds.")
-    now = Round(ring, me.round, me.world.run_id, settings.tolerance)
-    one, least = ring.parameters, max(2, settings.min_clients)
+    now = Round(ring, me.round, me.world.run_id, settings.tolerance, settings.called)
+    one, least = ring.parameters, settings.fewest
     with me.step("sum.collect"):
         require(len(present), "clients", least)
         me.advance(me.round, me.attempt + 1)
@@ -385,7 +397,7 @@ async def server(me: Server, present: Sequence[str], settings: FlamingoSettings)
         wrong = [name for name in vectors if name not in survivors]
         me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")
         me.dismiss(wrong, "a seed that you encrypted has a wrong proof")
-        require(len(survivors), "clients", settings.min_clients)
+        require(len(survivors), "clients", least)
         if problem := now.problem(survivors, least):
             raise Abort(STAYS_MASKED, why=problem)
         left = [vectors[name] for name in survivors]
@@ -591,7 +603,7 @@ class SumOfRounds(Part):
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         n, one = len(among.names), self.decryptors(tables, len(among.names))
-        m, k = one.count, degree_of(n, self.tolerance(tables)).k
+        m, k = one.count, degree_of(n, self.tolerance(tables), n).k
         own = packed_bytes(among.dimension, among.word_bits) + CHECK_BYTES
         return {
             "MaskedVector": n * (own + k * CIPHERTEXT_BYTES + m * (SHARE + OVERHEAD)),

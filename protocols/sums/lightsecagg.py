@@ -12,11 +12,12 @@
 | sum.collect | CodedDone | server -> each in U1 | 0 | the sum is there |
 
 Paper: So et al., LightSecAgg: a Lightweight and Versatile Design for Secure Aggregation in Federated Learning, MLSys
-2022. In GF(2^31 - 1); P, in the order of the set-up, has N clients. Client j draws a mask z_j, sends each other client
-a coded piece of it (`coded_masks`), and then its vector under the mask. Whoever is lost before its vector is received
-is out. Clients of U1 add the pieces that they hold of U1's masks; any U such sums give the sum of the masks. Nothing is
-agreed on between pairs, and nothing is reconstructed for those that are lost: the cost of opening does not grow with
-their number. More than N - U losses leave the sum masked.
+2022. In GF(2^31 - 1); P, in the order of the set-up, has N clients. T = C and U = max(q, N - L') follow from how many
+were called, not from N (`assumed`). Client j draws a mask z_j, sends each other client a coded piece of it
+(`coded_masks`), and then its vector under the mask. Whoever is lost before its vector is received is out. Clients of U1
+add the pieces that they hold of U1's masks; any U such sums give the sum of the masks. Nothing is agreed on between
+pairs, and nothing is reconstructed for those that are lost: the cost of opening does not grow with their number. More
+than N - U losses leave the sum masked, and among fewer than C + 2 clients there is none.
 
 The paper's server is honest but curious. One that lies could name different sets to different clients. From k answers
 to another set it would learn k linear relations of the numbers in each place of the U - T parts of the difference of
@@ -32,13 +33,13 @@ signing does not tolerate fewer losses than answering.
 
 Security: clients follow the protocol, no more than T of P collude with the server, and the server may lie. It learns
 the sum over U1 and who is in it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals
-and masks once a round; signs once a round, a U1 of at least U and `min_clients`, with itself in it, whose pieces it
-holds; answers once, for that U1; and remembers all of it over a crash. Signatures are by long-term identities, with
+and masks once a round; signs once a round, a U1 of at least U, C + 2 and `min_clients`, with itself in it, whose pieces
+it holds; answers once, for that U1; and remembers all of it over a crash. Signatures are by long-term identities, with
 `protocol.identity = "signed"`, or by keys that each client makes for the round (`members.SigningKeys`). The latter, as
 all keys of a set-up without identities, are as good as the server's list of them: a server that puts its own in their
 place is not covered. The server says who is in P, so one that leaves honest clients out may have more than T of P on
-its side (`identities`).
-Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
+its side (`identities`). Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which
+spoil the sum unseen.
 
 Patent applications are known that concern this method (US 2024/0289638).
 """
@@ -54,6 +55,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.coded_masks import (
     PIECE_BITS,
     decoded,
@@ -70,11 +72,11 @@ from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, Reason, require
 from tacit.protocols.parts import Among, Part, Taken, messages_in
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import consistency
+from tacit.protocols.sums import consistency, quorum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read, without_silent
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
@@ -120,7 +122,7 @@ REQUESTS = Requests(CodedDone, (CodedStart, CodedSurvivors, Agreement), phases=3
 
 @dataclass(frozen=True)
 class Coding:
-    """U and T among N clients, from the shares of them that may be lost and may collude with the server.
+    """U and T among N clients, from the numbers that may be lost and may collude with the server.
 
     `private`: T, `needed`: U, `quorum`: q, the clients that must sign U1. Raises ValueError unless 1 <= T and
     q <= U <= N.
@@ -138,13 +140,14 @@ class Coding:
             raise ValueError(f"U(={self.needed}) must be at least {problem}")
 
     @classmethod
-    def among(cls, clients: int, tolerated: float, corrupt: float) -> "Coding":
-        """The coding that withstands the loss of a share `tolerated` of the clients, with a share `corrupt` of T.
+    def among(cls, clients: int, assumed: Assumed) -> "Coding":
+        """The coding among `clients` that joined: T is C of those that were called, and L' more may be lost.
 
-        T is at least 1. Where the two do not go together, U is q.
+        T is at least 1. Where the two do not go together, U is q. Raises NotCarried for fewer clients than C + 2.
         """
-        private = max(1, int(corrupt * clients + 1e-9))
-        needed = max(_quorum(clients, private), clients - int(tolerated * clients + 1e-9))
+        assumed.require_fewest(clients)
+        private = max(1, assumed.colluding)
+        needed = max(_quorum(clients, private), clients - assumed.left_to_lose(clients))
         return cls(clients, private, needed)
 
     @property
@@ -166,19 +169,23 @@ def _quorum(clients: int, private: int) -> int:
 class CodedSettings:
     """The public settings of a sum: `dimension` words of GF(2^31 - 1), whose sums are below 2^31 - 1.
 
-    `tolerated` and `corrupt`: shares of the clients of a sum (`Coding.among`). `min_clients`: the fewest in a sum;
-    `deadline`: longest wait of the server, in virtual seconds.
+    `assumed`: of the clients that the round calls (`Coding.among`). `min_clients`: the fewest in a sum, and never fewer
+    than C + 2; `deadline`: longest wait of the server, in virtual seconds.
     """
 
     dimension: int
-    tolerated: float
-    corrupt: float
+    assumed: Assumed
     min_clients: int = 3
     deadline: float = 60.0
 
+    @property
+    def fewest(self) -> int:
+        """The fewest clients in a sum."""
+        return max(self.min_clients, self.assumed.fewest)
+
     def coding(self, clients: int) -> Coding:
-        """U and T among a number of clients. Raises ValueError where there are too few."""
-        return Coding.among(clients, self.tolerated, self.corrupt)
+        """U and T among a number of clients that joined. Raises NotCarried where they cannot carry C."""
+        return Coding.among(clients, self.assumed)
 
 
 @dataclass
@@ -222,7 +229,7 @@ class _Taking(consistency.Signer):
     async def sign(self, shown: CodedSurvivors) -> None:
         """Sign U1, once a round; the trace says why where it does not."""
         me, names = self.me, self.group.names
-        left, least = frozenset(shown.names), max(self.coding.needed, self.settings.min_clients)
+        left, least = frozenset(shown.names), max(self.coding.needed, self.settings.fewest)
         survivors = tuple(name for name in names if name in left)
         if me.name not in left or list(survivors) != shown.names:
             refuse(me, "sign: those are no survivors of the sum")
@@ -271,7 +278,7 @@ async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings:
         me, settings.deadline, begun=part is not None, finished=part is not None and part.done
     ):
         if isinstance(answer, CodedStart):
-            if may_mask_once(me, number, group.names, settings.min_clients):
+            if carries(me, settings.coding, group.names) and may_mask_once(me, number, group.names, settings.fewest):
                 part = _Taking(me, group, group.identities, settings)
                 await part.deal_and_mask(vector)
         elif part is None or not part.is_current:
@@ -317,9 +324,9 @@ async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
         raise ValueError("clients sign: the group needs identities.")
     try:
         coding = settings.coding(len(names))
-    except ValueError as error:
-        raise Abort("no sum among {count} clients: {problem}", count=len(names), problem=str(error)) from None
-    least = max(settings.min_clients, coding.needed)
+    except NotCarried as error:
+        raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
+    least = max(settings.fewest, coding.needed)
     with me.step("sum.collect"):
         require(len(names), "clients", settings.min_clients)
         me.advance(me.round, me.attempt + 1)

@@ -1,10 +1,11 @@
 """Members of a sum: a few of its clients, drawn once all keys of the round are fixed, who sign what they answer to.
 
-Every party draws the members itself, from the names and a digest of the set-up (`setup.Group.digest`) of all
-clients, their incarnations and their fresh keys: each client's name is hashed with the digest, and the members are the
-first in the order of these hashes. A list of other clients, or another key of one of them, gives another
-draw. Whoever has the last word on the list, a server with clients that collude with it, may try several: each try costs
-it a hash, and 2^g tries raise the probability of a draw that is bad for others by a factor of 2^g.
+Every party draws the members itself, from a digest of the set-up (`setup.Group.lot`) of the names of all clients, their
+incarnations and their fresh keys, sorted by name: each client's name is hashed with the digest, and the members are the
+first in the order of these hashes. The order in which the server lists the clients, and whom it names as the leader,
+change nothing. A list of other clients, or another key of one of them, gives another draw. So a client that colludes
+with the server and joins last may try several keys, and the server may drop clients: each try costs a hash, and 2^g
+tries raise the probability of a draw that is bad for others by a factor of 2^g.
 
 Members, and all clients of a sum with coded masks, sign the sets of a sum (`consistency`) with long-term identities, or
 with keys that every client makes for the round and publishes in the set-up (`SigningKeys`). The latter are as good as
@@ -26,19 +27,19 @@ from tacit.protocols.identities import KEY_BYTES, Identities, public_half
 from tacit.protocols.setup import Group, Keys
 from tacit.sim.streams import derive
 
-__all__ = ["SigningKeys", "drawn", "exceeded_by", "with_keys"]
+__all__ = ["SigningKeys", "above", "drawn", "exceeded_by", "with_keys"]
 
 
 def drawn(group: Group, count: int) -> tuple[str, ...]:
     """The members, `count` of the clients of `group`, in the order of their hashes. Raises ValueError for too few."""
     if not 1 <= count <= len(group.names):
         raise ValueError(f"{count} members cannot be drawn of {len(group.names)} clients")
-    return _in_order(group.names, group.digest)[:count]
+    return _in_order(group.names, group.lot)[:count]
 
 
 @lru_cache(8)  # all parties of a simulation ask for the same
-def _in_order(names: tuple[str, ...], digest: bytes) -> tuple[str, ...]:
-    return tuple(sorted(names, key=lambda name: derive(digest, "member", name)))
+def _in_order(names: tuple[str, ...], lot: bytes) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: derive(lot, "member", name)))
 
 
 @cache
@@ -54,6 +55,14 @@ def exceeded_by(clients: int, marked: int, members: int, allowed: Fraction) -> t
         # comb(c, x - 1) comb(n - c, m - x + 1) from comb(c, x) comb(n - c, m - x)
         x, here = x - 1, here * x * (clients - marked - members + x) // ((marked - x + 1) * (members - x + 1))
     return x, Fraction(ways, of)
+
+
+@cache
+def above(clients: int, marked: int, members: int, most: int) -> float:
+    """P[X > most]; X as in `exceeded_by`."""
+    of = math.comb(clients, members)
+    few = sum(math.comb(marked, x) * math.comb(clients - marked, members - x) for x in range(min(most, members) + 1))
+    return float(1 - Fraction(few, of))
 
 
 class SigningKeys:

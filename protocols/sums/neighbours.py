@@ -15,7 +15,8 @@ With so few clients that the graph is complete, a client holds a share of its ow
 `dealing` from then on.
 
 A client checks that it is shown k neighbours for the announced |A|, each once, and itself with its own keys; it
-computes t itself, more than k/2; and it checks that `min_clients` are in A. Its seals are bound to |A| and to both
+computes t itself, more than k/2; and it checks that `min_clients` and C + 2 are in A, C of those that were called
+(`assumed`). Its seals are bound to |A| and to both
 second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client as its
 neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their neighbour;
 reveals shares of neighbours alone, one kind of each, for one U3 with t of them whose shares it has; and refuses other
@@ -37,8 +38,10 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
+from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, Part, messages_in
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.dealing import (
@@ -83,8 +86,10 @@ class Neighbours(Message):
     public_keys: list[bytes]
 
 
-async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: float) -> Dealt | None:
+async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, deadline: float) -> Dealt | None:
     """Make fresh keys and a seed, learn the client's neighbours, and deal to them; None if `me` refuses these.
+
+    `called`: how many clients the round calls, of whom C may collude (`assumed`).
 
     Call it after `may_deal`. It sets the channels of `me`.
     """
@@ -96,7 +101,11 @@ async def deal(me: Client, tolerance: Tolerance, min_clients: int, deadline: flo
         names = announced(me, shown.names, dict.fromkeys(shown.names))
         if not len(names) == len(shown.incarnations) == len(shown.channel_keys) == len(shown.public_keys):
             raise ValueError("each neighbour needs its incarnation and keys")
-        degree = degree_of(shown.clients, tolerance)
+        try:
+            degree = degree_of(shown.clients, tolerance, called)
+        except NotCarried as error:
+            refuse(me, f"take part in a sum: {error}")
+            return None
         if len(names) != degree.k + 1:
             raise ValueError(f"{len(names) - 1} neighbours in a graph of {degree.clients}, where {degree.k} are due")
         public_keys = dict(zip(names, shown.public_keys, strict=True))
@@ -137,17 +146,21 @@ class Acquainted(Announced):
 
 
 async def gather(
-    me: Server, candidates: Sequence[str], tolerance: Tolerance, deadline: float, least: int
+    me: Server, candidates: Sequence[str], tolerance: Tolerance, called: int, deadline: float, least: int
 ) -> Acquainted:
     """Collect the keys of an attempt that was just begun, and draw its graph; clients whose keys are missing are lost.
 
-    `least`: the smallest number of clients over which clients let a sum be opened.
+    `called`: how many clients the round calls; `least`: the smallest number of clients over which clients let a sum be
+    opened. Raises Abort where those that joined cannot carry C.
     """
     keys = await collect_keys(me, FreshKeys, candidates, deadline, lambda sent: (sent.channel_key, sent.public_key))
     names, titles = tuple(keys), {name: f"{name}#{me.incarnations[name]}" for name in keys}
     graph, threshold, fewest = None, quorum.threshold_of(None, len(names)), 0
     if names:
-        degree = degree_of(len(names), tolerance)
+        try:
+            degree = degree_of(len(names), tolerance, called)
+        except NotCarried as error:
+            raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
         threshold = degree.threshold
         if degree.complete:
             fewest = quorum.fewest_left(len(names), threshold, least)
@@ -186,7 +199,7 @@ class DealingInGraph(Part):
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, names = len(among.names), text(among.names)
-        degree = degree_of(p, self.tolerance(tables))
+        degree = degree_of(p, self.tolerance(tables), p)
         return {
             "FreshKeys": p * 2 * KEY_BYTES,
             "Neighbours": (degree.k + 1) * (p * 2 * KEY_BYTES + names),

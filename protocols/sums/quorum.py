@@ -1,9 +1,12 @@
 """The smallest sizes of sums whose masks are dealt in shares (`dealing`): for opening, and for hiding each client."""
 
-__all__ = ["FEW_NEIGHBOURS", "FEW_VALUES", "STAYS_MASKED", "always_left", "fewest_left", "threshold_of"]
+__all__ = ["FEW_NEIGHBOURS", "FEW_VALUES", "NOT_CARRIED", "STAYS_MASKED", "always_left", "fewest_left", "threshold_of"]
 
 STAYS_MASKED = "the sum stays masked: {why}"
 """The kind of the reason of a sum that nobody may open."""
+
+NOT_CARRIED = "no sum: {problem}"
+"""The kind of the reason of a round in which too few clients joined to carry those that may collude."""
 
 FEW_VALUES = "masked values of {count} clients were received; {needed} are needed"
 FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"

@@ -5,15 +5,18 @@ be repeated are stored on its disk: neither another call of a protocol nor a cra
 """
 
 import hashlib
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tacit.parties.party import Party
+from tacit.protocols.crypto.assumed import NotCarried
 from tacit.sim.trace import Fact
 
 __all__ = [
     "MASKED",
     "Least",
+    "carries",
     "enter",
     "is_of_round",
     "latest",
@@ -48,6 +51,19 @@ class Least:
         if count >= self.clients:
             return ""
         return f"{count} clients{'' if self.counted is None else ' with labels'} are fewer than {self.clients}"
+
+
+def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> bool:
+    """True if a sum among `names`, who joined, carries the clients that may collude; if not, the trace says why.
+
+    `sizes` raises NotCarried for a number of clients that does not.
+    """
+    try:
+        sizes(len(names))
+    except NotCarried as error:
+        refuse(me, f"take part in a sum: {error}")
+        return False
+    return True
 
 
 def refuse(me: Party, what: str) -> None:

@@ -153,6 +153,7 @@ class Settings:
     `threshold`: t, if more than floor(|A| / 2) + 1; `min_clients`: the smallest number of clients in a sum; `deadline`:
     the longest wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph
     (`neighbours`) that tolerates these losses, without a set-up; None: with all clients, after the set-up of the round.
+    `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`assumed`).
     `identities`: the keys that sign keys and sets, if any; not with `tolerance`. `word_bits`: the width b of the words
     that are summed; below 64, vectors consist of such words, not of numbers.
     """
@@ -166,8 +167,11 @@ class Settings:
     tolerance: Tolerance | None = None
     identities: Identities | None = None
     word_bits: int = WHOLE
+    called: int = 0
 
     def __post_init__(self) -> None:
+        if self.tolerance is not None and self.called < 1:
+            raise ValueError("a sum in a graph needs the number of clients that are called.")
         if self.tolerance is not None and self.identities is not None:
             raise ValueError("sets of a sum in a graph are not signed: no client sees all of them.")
         if self.dimension < 1 or self.chunk < 1:
@@ -245,7 +249,7 @@ async def client(
 async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
     """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
-        return await neighbours.deal(me, settings.tolerance, settings.min_clients, settings.deadline)
+        return await neighbours.deal(me, settings.tolerance, settings.called, settings.min_clients, settings.deadline)
     signed, least = consistency.signed_by(me, settings.identities, secrets), Least(settings.min_clients)
     dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
@@ -347,7 +351,9 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
     """The attempt that was just begun, with the second keys received."""
     if settings.tolerance is not None:
-        return await neighbours.gather(me, candidates, settings.tolerance, settings.deadline, settings.min_clients)
+        return await neighbours.gather(
+            me, candidates, settings.tolerance, settings.called, settings.deadline, settings.min_clients
+        )
     return await dealing.gather(
         me, candidates, settings.threshold, settings.deadline, settings.min_clients, settings.identities
     )

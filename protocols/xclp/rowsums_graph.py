@@ -44,14 +44,14 @@ from typing import Any, ClassVar
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, SharedSecret
-from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
+from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, is_signed
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.sums import dealing, neighbours
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.dealing import SHARE, Circle
-from tacit.protocols.sums.refusal import Least, refuse
+from tacit.protocols.sums.refusal import Least, carries, refuse
 from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
@@ -77,7 +77,12 @@ class InGraph(Shamir):
     name: ClassVar[str] = "secagg+"
 
     def needed(self, members: int) -> int:
-        return degree_of(members, self.tolerance).threshold if members else 1
+        fewest = self.tolerance.of(members).fewest
+        return fewest if members < fewest else self._degree(members).threshold
+
+    def _degree(self, members: int) -> Degree:
+        """k and t among those that joined. Raises ValueError where these are too few."""
+        return degree_of(members, self.tolerance, members)
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
@@ -88,7 +93,9 @@ class InGraph(Shamir):
         with values_of(me, me.server, "Adjacent"):
             known = dict.fromkeys(name for name in shown.names if name == me.name or name in secrets)
             names = announced(me, shown.names, known)
-            degree = degree_of(len(names), self.tolerance)
+            if not carries(me, self._degree, names):
+                return None
+            degree = self._degree(len(names))
             if len(shown.near) != len(shown.public_keys) or not all(0 <= at < len(names) for at in shown.near):
                 raise ValueError("each neighbour needs a key and a place in A")
             near = announced(me, [names[at] for at in shown.near], names)
@@ -111,8 +118,8 @@ class InGraph(Shamir):
     ) -> dealing.Announced:
         gathered = await dealing.gather(me, names, None, deadline, identities=candidates.identities)
         names, graph, threshold = gathered.names, None, gathered.threshold
-        if names:
-            degree = degree_of(len(names), self.tolerance)
+        if len(names) >= self.tolerance.of(len(names)).fewest:
+            degree = self._degree(len(names))
             threshold = degree.threshold
             if not degree.complete:
                 graph = Graph(names, shuffled(names, me.entropy("neighbours")), degree.k)
@@ -146,7 +153,7 @@ class DealingAmongAll(Part):
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, names = len(among.names), text(among.names)
-        degree, key = degree_of(p, InGraph().tolerance), KEY_BYTES + is_signed(tables) * SIGNATURE_BYTES
+        degree, key = degree_of(p, InGraph().tolerance, p), KEY_BYTES + is_signed(tables) * SIGNATURE_BYTES
         return {
             dealing.DealtKey.__name__: p * key,
             "Adjacent": p * ((degree.k + 1) * key + names),

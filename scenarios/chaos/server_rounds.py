@@ -21,7 +21,7 @@ from tacit.protocols.crypto.agreement import derive_key
 from tacit.protocols.sums.decryptors import KeyRing
 from tacit.protocols.sums.flamingo import SEED_BYTES, MaskedVector, RoundOpened
 from tacit.protocols.sums.masking import Ring
-from tacit.scenarios.chaos.server_view import Input, Judged, Relation, View, exposed
+from tacit.scenarios.chaos.server_view import Input, Judged, View, exposed_to
 from tacit.sim.world import World
 
 __all__ = ["RoundsView"]
@@ -43,9 +43,8 @@ class RoundsView(View):
         server: str,
         colluding: Sequence[str],
     ) -> None:
-        super().__init__(world, parties, inputs, server)
+        super().__init__(world, parties, inputs, server, colluding=colluding)
         self._types = {kind.__name__: kind for kind in (MaskedVector, RoundOpened)}
-        self.colluding = frozenset(colluding)
         self._rings: dict[tuple[str, bytes], KeyRing] = {}  # keys, by client and digest of the set-up
         self._split: dict[bytes, tuple[bytes, int]] = {}  # for each share its seed and the place of its decryptor
         self._held: dict[bytes, set[int]] = {}  # for each seed the places of the shares that the server has
@@ -58,11 +57,7 @@ class RoundsView(View):
     def judged(self, keys: set[bytes], least: int) -> Judged:
         """Judge all that was received, with the masks of `keys` known as well."""
         relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
-        others = [
-            Relation({name: value for name, value in one.inputs.items() if name[0] not in self.colluding}, one.masks)
-            for one in relations
-        ]
-        found = exposed(others, {*opened, *guessed}, max(2, least - len(self.colluding)))
+        found = exposed_to(relations, {*opened, *guessed}, least, self._inputs_given())
         return Judged(found, len(relations), len(opened), len(guessed))
 
     @property

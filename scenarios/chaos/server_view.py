@@ -12,20 +12,24 @@ inputs that it knows. For a set S of clients some nonzero combination is support
 
     rank(B) > rank(B without the columns of S),
 
-which must hold for no S of fewer than `min_clients` clients. Ranks are taken modulo 2 as well as modulo a large prime,
+which must hold for no S of fewer than `min_clients` clients, and, with the inputs of C colluding clients known, for
+none of fewer than `min_clients` - C, or 2, honest ones. Ranks are taken modulo 2 as well as modulo a large prime,
 because in Z_{2^64} a combination with even coefficients still shows a value's lowest bits.
 
 In a sum by a committee the unknowns are the r numbers of a block of each vector, and the values of its polynomial at
-the points of the first t members; all blocks of a vector have the same coefficients. t members collude with the server,
-which knows all shares for them. The sums of the other members are decomposed into the shares that clients have made.
-Ranks are taken modulo the prime of the field.
+the points of the first t members; all blocks of a vector have the same coefficients. As many members collude with the
+server as C colluding clients may be; it knows all shares for them. The sums of the other members are decomposed into
+the shares that clients have made. Ranks are taken modulo the prime of the field.
 
 In a sum with coded masks the unknowns are, at each place, the U - T numbers of a vector, one for each part, and the U
-numbers of its mask's parts, T of which are uniform. T clients collude with the server, which knows their pieces.
+numbers of its mask's parts, T of which are uniform. C clients collude with the server, which knows their pieces. C is
+counted of the clients that are called (`tacit.protocols.crypto.assumed`), and all C come.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -48,13 +52,16 @@ from tacit.protocols.sums.committee import CommitteeSum
 from tacit.protocols.sums.dealing import SHARE
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedVector, Coding
 from tacit.protocols.sums.masking import Ring, parted, read, reduced
-from tacit.protocols.sums.members import drawn
+from tacit.protocols.sums.members import drawn, exceeded_by
 from tacit.protocols.xclp import rowsums
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["CodedView", "CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed"]
+__all__ = [
+    "CodedView", "CommitteeView", "Input", "Judged", "Mask", "Relation", "Upload", "View", "corrupt", "exposed",
+    "exposed_to",
+]  # fmt: skip
 
 Input = tuple[str, int, int]
 """A block of a client's input: the client, the number of the model that the input was made from, and the block's
@@ -67,6 +74,7 @@ _PRIMES = (2, 2**31 - 1)
 _RECEIVED: tuple[type[Message], ...] = (
     dealing.DealtKey, neighbours.FreshKeys, dealing.Revealed, secure_sum.MaskedChunk, rowsums.MaskedRows,
 )  # fmt: skip
+_KEYS = (dealing.DealtKey, neighbours.FreshKeys)
 _PURPOSES = (secure_sum.PURPOSE, "rowsum-dealt", "rowsum-own")
 
 
@@ -107,6 +115,28 @@ def exposed(
     return ()
 
 
+def exposed_to(
+    relations: Sequence[Relation],
+    known: Iterable[Mask],
+    least: int,
+    colluding: Collection[tuple[str, int]],
+    primes: Sequence[int] = _PRIMES,
+) -> tuple[str, ...]:
+    """`exposed`, where colluding clients give the server their inputs: the honest clients of fewer than `least`.
+
+    `colluding`: each of these clients with the number of a model. Sets of two honest clients and all that collude may
+    be known.
+    """
+    if not colluding:
+        return exposed(relations, known, least, primes)
+    most = max(Counter(model for _, model in colluding).values())
+    honest = [
+        Relation({name: value for name, value in one.inputs.items() if name[:2] not in colluding}, one.masks)
+        for one in relations
+    ]
+    return exposed(honest, known, max(2, least - most), primes)
+
+
 def _echelon(table: NDArray[np.int64], prime: int, columns: int | None = None) -> tuple[int, NDArray[np.int64]]:
     """Eliminate `columns` of `table` modulo `prime`. Returns their rank and the resulting table."""
     rows, rank = table % prime, 0
@@ -142,15 +172,25 @@ class View:
     """Records everything that the server of `world` receives from now on and, for the judge only, the clients' secrets.
 
     `inputs` are the true ones. Each has more words than a block has unknown inputs and masks; a word has `bits` bits.
+    `colluding`: clients that follow the protocol, and give the server all that they have.
     """
 
+    aborted: tuple[str, ...] = ()
     masked: tuple[type[Message], ...] = (secure_sum.MaskedChunk, rowsums.MaskedRows)
 
     def __init__(
-        self, world: World, parties: Iterable[Party], inputs: Mapping[Input, Ring], server: str, bits: int = WHOLE
+        self,
+        world: World,
+        parties: Iterable[Party],
+        inputs: Mapping[Input, Ring],
+        server: str,
+        bits: int = WHOLE,
+        colluding: Sequence[str] = (),
     ) -> None:
         self._world, self._server, self._inputs, self._bits = world, server, inputs, bits
         self._parties = Present(parties)
+        self.colluding = frozenset(colluding)
+        self._given: dict[bytes, dict[int, bytes]] = {}  # for each secret the shares, by x, that colluding clients hold
         self._size = len(next(iter(inputs.values())))
         self._blocks = sorted({block for _, _, block in inputs})
         self._streams = Streams([(block, self._size) for block in self._blocks], word_type(bits))
@@ -171,7 +211,11 @@ class View:
     def judged(self, keys: set[bytes], least: int) -> Judged:
         """Judge all that was received, with the masks of `keys` known as well."""
         relations, opened, guessed = self.relations(), self.opened(), self.masks_of(keys)
-        return Judged(exposed(relations, {*opened, *guessed}, least), len(relations), len(opened), len(guessed))
+        found = exposed_to(relations, {*opened, *guessed}, least, self._inputs_given())
+        return Judged(found, len(relations), len(opened), len(guessed))
+
+    def _inputs_given(self) -> set[tuple[str, int]]:
+        return {(client, model) for client, model, _ in self._inputs if client in self.colluding}
 
     def relations(self) -> list[Relation]:
         """The masked blocks as relations. Raises ValueError for a block that is not a sum of inputs and masks."""
@@ -203,21 +247,32 @@ class View:
             keys.update(dict.fromkeys(_byte_strings(arguments, KEY_BYTES)))
         elif step.endswith(".deal"):
             for rows in _byte_strings_of_several(result, SHARE):
-                self._note_shares(rows)
+                self._note_shares(rows, party, self._holders(party, arguments) if self.colluding else [])
 
-    def _note_shares(self, rows: list[bytes]) -> None:
+    def _holders(self, party: str, arguments: tuple[Any, ...]) -> list[str]:
+        """The clients to whom the shares that `party` has split go, in their order; `arguments` of the split."""
+        _, theirs, _, _, count, _ = arguments
+        known = {message.public_key: packet.sender for packet, message in self._received if type(message) in _KEYS}
+        near = [known[key] for key in theirs]
+        return near if count == len(near) else [name for name in self._parties if name in (*near, party)]
+
+    def _note_shares(self, rows: list[bytes], party: str, holders: Sequence[str]) -> None:
         """Record dealt shares: row i has the shares of each secret at x = i + 1."""
         table = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1, SHARE)
         secrets = shamir.combine(range(1, len(rows) + 1), table, len(rows), KEY_BYTES)
         for x, row in enumerate(table, 1):
             for secret, share in zip(secrets, row, strict=True):
                 self._dealt.setdefault(share.tobytes(), []).append((secret, x))
+        for x, name in enumerate(holders, 1):
+            if party in self.colluding or name in self.colluding:
+                for secret, share in zip(secrets, table[x - 1], strict=True):
+                    self._given.setdefault(secret, {})[x] = share.tobytes()
 
     # What the server can derive
 
     def _secrets(self) -> list[bytes]:
         """The dealt keys and seeds of which enough shares were received."""
-        held: dict[bytes, dict[int, bytes]] = {}
+        held: dict[bytes, dict[int, bytes]] = {secret: dict(shares) for secret, shares in self._given.items()}
         for _, message in self._received:
             for share in message.shares if isinstance(message, dealing.Revealed) else ():
                 if share and share not in self._dealt:
@@ -341,9 +396,14 @@ def _byte_strings_of_several(values: Any, size: int) -> Iterator[list[bytes]]:
 # Sums by a committee
 
 
-def corrupt(group: Group, members: int, private: int) -> tuple[str, ...]:
-    """The members of `group`'s committee that collude with the server: the last t that are drawn."""
-    return drawn(group, members)[-private:]
+def corrupt(group: Group, members: int, colluding: int) -> tuple[str, ...]:
+    """The members of `group`'s committee that collude with the server: the last ones that are drawn.
+
+    They are as many as there are among C `colluding` clients of the group, except with a probability of 2^-41.
+    """
+    names = drawn(group, members)
+    most, _ = exceeded_by(len(group.names), min(colluding, len(group.names)), members, Fraction(1, 2**41))
+    return names[len(names) - most :]
 
 
 @dataclass(frozen=True)
@@ -375,13 +435,21 @@ class Upload:
 class CommitteeView:
     """Records what the server of `world` and the colluding members of a committee receive from now on.
 
-    `sums` are the answers of members. For the judge only: `vectors`, the true ones, by client and model, and `uploads`,
-    the clients' shares.
+    `sums` are the answers of members; `colluding`: C. For the judge only: `vectors`, the true ones, by client and
+    model, and `uploads`, the clients' shares.
     """
 
+    aborted: tuple[str, ...] = ()
+
     def __init__(
-        self, world: World, parties: Iterable[Any], vectors: dict[tuple[str, int], Elements], server: str
+        self,
+        world: World,
+        parties: Iterable[Any],
+        vectors: dict[tuple[str, int], Elements],
+        server: str,
+        colluding: int,
     ) -> None:
+        self.colluding = colluding
         self._parties: Present[Any] = Present(parties)
         self.vectors, self._server = vectors, server
         self.uploads: list[Upload] = []
@@ -406,7 +474,7 @@ class CommitteeView:
         sent = (read(row, [length], packing.word_bits)[0] for row in result)
         shares = [*(expand(packing.field, seed, length) for seed in seeds), *sent]
         members = drawn(who.group, packing.members)
-        collude = corrupt(who.group, packing.members, packing.private)
+        collude = corrupt(who.group, packing.members, self.colluding)
         self.uploads.append(Upload(party, model, who.round, packing, members, collude, tuple(seeds), shares))
 
     @property
@@ -420,7 +488,9 @@ class CommitteeView:
         sums = [self._decomposed(packet, message) for packet, message in self.sums]
         relations = [*sums, *self._colluding()]
         primes = sorted({one.packing.field.prime for one in self.uploads})
-        return Judged(exposed(relations, known, least, primes), len(sums), len(relations) - len(sums), len(known))
+        colluding = _in_each((one.model, one.collude) for one in self.uploads)
+        found = exposed(relations, known, least, primes) or exposed_to(relations, known, least, colluding, primes)
+        return Judged(found, len(sums), len(relations) - len(sums), len(known))
 
     def _colluding(self) -> Iterator[Relation]:
         """Yield the relations of the shares that colluding members have been sent."""
@@ -460,6 +530,7 @@ class Masked:
     names: tuple[str, ...]
     mask: Elements = field(repr=False)
     pieces: Elements = field(repr=False)
+    colluding: int = 1
 
     @property
     def parts(self) -> int:
@@ -484,20 +555,28 @@ class Masked:
 
     @property
     def collude(self) -> tuple[str, ...]:
-        """The clients that collude with the server: the last T of the set-up."""
-        return self.names[-self.coding.private :]
+        """The clients that collude with the server: the last C, `colluding`, of the set-up."""
+        return self.names[len(self.names) - self.colluding :]
 
 
 class CodedView:
     """Records what the server of `world` and the clients that collude with it receive from now on.
 
-    `answers` are the masked vectors and the sums of pieces. For the judge only: `vectors`, the true ones, by client and
-    model, and `masked`, what clients compute.
+    `answers` are the masked vectors and the sums of pieces; `colluding`: C. For the judge only: `vectors`, the true
+    ones, by client and model, and `masked`, what clients compute.
     """
 
+    aborted: tuple[str, ...] = ()
+
     def __init__(
-        self, world: World, parties: Iterable[Any], vectors: dict[tuple[str, int], Elements], server: str
+        self,
+        world: World,
+        parties: Iterable[Any],
+        vectors: dict[tuple[str, int], Elements],
+        server: str,
+        colluding: int,
     ) -> None:
+        self.colluding = colluding
         self._parties: Present[Any] = Present(parties)
         self.vectors, self._server = vectors, server
         self.masked: list[Masked] = []
@@ -522,7 +601,7 @@ class CodedView:
                 model for (name, model), own in self.vectors.items() if name == party and np.array_equal(own, vector)
             )
             coding, mask, pieces = self._drawn[party]
-            self.masked.append(Masked(party, model, who.round, coding, who.group.names, mask, pieces))
+            self.masked.append(Masked(party, model, who.round, coding, who.group.names, mask, pieces, self.colluding))
 
     @property
     def keys(self) -> set[bytes]:
@@ -540,7 +619,9 @@ class CodedView:
         ]  # fmt: skip
         sums = [one for packet, message in self.answers for one in self._sums(packet, message, sent)]
         colluding = [one.piece(name, one.key in sent) for one in self.masked for name in one.collude]
-        found = exposed([*sums, *colluding, *bare], known, least, [GF31.prime])
+        names = _in_each((one.model, one.collude) for one in self.masked)
+        relations, primes = [*sums, *colluding, *bare], [GF31.prime]
+        found = exposed(relations, known, least, primes) or exposed_to(relations, known, least, names, primes)
         return Judged(found, len(self.answers), len(colluding), len(known))
 
     def _vectors(self, packet: Packet, message: Any) -> Iterator[Masked]:
@@ -571,6 +652,15 @@ class CodedView:
                     ])  # fmt: skip
                     return
         raise ValueError(f"{packet.type} of {packet.sender} is no sum of pieces: it cannot be judged.")
+
+
+def _in_each(colluding: Iterable[tuple[int, Sequence[str]]]) -> set[tuple[str, int]]:
+    """The clients that collude in all of the sets of a model; clients that are shown different ones draw different
+    members."""
+    found: dict[int, set[str]] = {}
+    for model, names in colluding:
+        found.setdefault(model, {*names}).intersection_update(names)
+    return {(name, model) for model, names in found.items() for name in names}
 
 
 def _joined(parts: Sequence[tuple[int, dict[Input, int], dict[Mask, int]]]) -> Relation:

@@ -8,6 +8,7 @@ or follows a program (`Move`), ignoring what it receives. Randomness is fresh on
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -24,13 +25,11 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.mersenne import GF31, Elements
-from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
-from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.outcome import Abort, Overtaken
 from tacit.protocols.sums import committee, consistency, decryptors, flamingo, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from tacit.protocols.sums.decryptors import KeyRing
-from tacit.protocols.sums.lightsecagg import Coding
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.members import SigningKeys, drawn, with_keys
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
@@ -39,6 +38,7 @@ from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.scenarios.chaos.miniature import LARGE, Miniature, around
 from tacit.scenarios.chaos.presence_lies import deceive, watching_of
 from tacit.scenarios.chaos.server_lies import OF_PRESENCE, Lie, Move, Program
 from tacit.scenarios.chaos.server_rounds import RoundsView
@@ -58,16 +58,10 @@ class Called(Message):
     model: int
 
 
-LARGE = 9, 30
-"""The larger numbers of clients, for fixed programs: the graph of SecAgg+ is not complete, and U3 may lack several
-clients."""
-
 _DEADLINE = 100.0
 _SHORT = 1.0  # seconds, longer than a message and its answer take
 _WORDS = 160  # words of a block, more than there are inputs and masks
 _FRACTION_BITS = 32
-_LOST, _CORRUPT = 0.3, 0.1  # shares of lost and of colluding clients that a committee tolerates
-_LOST_CODED = 0.38  # lost clients with coded masks; U is then the smallest for most numbers of clients
 _SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors, flamingo.RoundLabels)
 _RENEWAL = 10  # rounds with the same decryptors
 _ROUNDS = 2
@@ -77,109 +71,11 @@ _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.
 Values = NDArray[np.float64]
 
 
-_SIGNING = ("committee", "lightsecagg")
 _DONE: Mapping[str, type[Message]] = {
     "committee": committee.CommitteeDone,
     "lightsecagg": lightsecagg.CodedDone,
     "flamingo": flamingo.RoundDone,
 }
-
-
-class Miniature(Struct, frozen=True):
-    """A sum of a `kind` among a number of `clients`.
-
-    Kinds are "secure_sum", "secagg+", "committee", "lightsecagg", "flamingo", "restart", "shamir" and "secagg+ rows".
-
-    `threshold`: t; None means a majority. A client's input follows from `seed`, its name and the model that a round
-    begins with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed
-    point. `colluding`: the number of colluding clients of "flamingo", the last ones; None: the number of decryptors
-    that may collude.
-    """
-
-    kind: str
-    clients: int
-    min_clients: int
-    threshold: int | None = None
-    seed: int = 0
-    value_bits: int | None = None
-    colluding: int | None = None
-
-    @property
-    def quantised(self) -> Quantised | None:
-        """The integers that are summed in words of fewer than 64 bits; None: fixed point, or numbers of a field."""
-        narrow = self.value_bits is not None and self.kind in ("secure_sum", "secagg+")
-        return Quantised(self.value_bits, 1.0, self.clients) if narrow and self.value_bits else None
-
-    @property
-    def word_bits(self) -> int:
-        """The bits of a word of the sum."""
-        return WHOLE if self.quantised is None else self.quantised.word_bits
-
-    @property
-    def deals(self) -> bool:
-        """True if keys and seeds are dealt in shares."""
-        return self.kind != "restart"
-
-    @property
-    def of_vectors(self) -> bool:
-        """True if vectors are summed, false for rows of class scores."""
-        return self.kind in ("secure_sum", "secagg+", "flamingo", *_SIGNING)
-
-    @property
-    def signs(self) -> bool:
-        """True if clients sign the set of survivors before they open a sum."""
-        return self.kind in _SIGNING
-
-    @property
-    def deals_in_graph(self) -> bool:
-        """True if a client sees only its neighbours in a graph, not the other clients."""
-        return self.kind == "secagg+" and not degree_of(self.clients, Tolerance()).complete
-
-    @property
-    def graph(self) -> tuple[list[tuple[int, ...]], int]:
-        """Each client with its neighbours, by number, in the graph that a scripted server draws among all clients; and
-        t."""
-        around, places = _around(self.names), {name: place for place, name in enumerate(self.names)}
-        threshold = degree_of(self.clients, Tolerance()).threshold
-        return [tuple(places[one] for one in around[name]) for name in self.names], threshold
-
-    @property
-    def least(self) -> int:
-        """The smallest number of clients whose combined inputs may be revealed; for rows of class scores more than all
-        clients."""
-        return self.min_clients if self.of_vectors else self.clients + 1
-
-    @property
-    def corrupt(self) -> tuple[str, ...]:
-        """The clients of "flamingo" that collude with the server."""
-        one = decryptors.Decryptors(self.clients, _decryptors(self.clients))
-        return self.names[self.clients - (one.private if self.colluding is None else self.colluding) :]
-
-    @property
-    def label(self) -> str:
-        """The name in a replay: the kind, with the number of clients if they are many."""
-        return f"{self.kind}@{self.clients}" if self.is_large else self.kind
-
-    @property
-    def is_large(self) -> bool:
-        """True if only fixed programs are tried on the sum."""
-        return self.clients >= LARGE[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the clients."""
-        return tuple(f"client/{number}" for number in range(self.clients))
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks of a client's input: chunks of a vector, or rows of class scores, one for each
-        client; with coded masks its parts."""
-        if self.kind == "flamingo":  # its vectors have no chunks
-            return 1
-        if self.kind == "lightsecagg":
-            coding = Coding.among(self.clients, _LOST_CODED, _CORRUPT)
-            return coding.needed - coding.private
-        return 2 if self.of_vectors else self.clients
 
 
 class Contribute(Protocol):
@@ -197,7 +93,7 @@ class Outcome(Struct, frozen=True):
     error of a client's program, or "". `relations`: the number of masked blocks received; `opened`: the number of masks
     known from messages; `guessed`: the number of masks under keys that do not depend on the clients' randomness.
     `sent`: for each message type of the server the number of messages, true if they have names, and true if they have a
-    number.
+    number. `aborted`: the reasons of rounds without a sum.
     """
 
     exposed: tuple[str, ...]
@@ -206,6 +102,7 @@ class Outcome(Struct, frozen=True):
     opened: int
     sent: tuple[tuple[str, int, bool, bool], ...]
     guessed: int = 0
+    aborted: tuple[str, ...] = ()
 
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
@@ -236,30 +133,31 @@ def numbers(values: Values) -> Elements:
 
 def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     size = miniature.blocks * _WORDS
-    tolerance = Tolerance() if miniature.kind == "secagg+" else None
+    tolerance = miniature.tolerates if miniature.kind == "secagg+" else None
     return secure_sum.Settings(
         size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance,
-        word_bits=miniature.word_bits,
+        word_bits=miniature.word_bits, called=miniature.clients,
     )  # fmt: skip
 
 
 def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:
     size = miniature.blocks * _WORDS
-    return committee.CommitteeSettings(size, GF31, _LOST, _CORRUPT, 40, miniature.min_clients, _DEADLINE)
+    return committee.CommitteeSettings(size, GF31, miniature.assumed, 40, 1, miniature.min_clients, _DEADLINE)
 
 
 def _rounds_settings(miniature: Miniature) -> flamingo.FlamingoSettings:
     size = miniature.blocks * _WORDS
-    return flamingo.FlamingoSettings(size, WHOLE, Tolerance(), miniature.min_clients, _DEADLINE)
+    limits = miniature.clients, miniature.min_clients, _DEADLINE
+    return flamingo.FlamingoSettings(size, WHOLE, miniature.tolerates, *limits)
 
 
-def _decryptors(clients: int) -> int:
-    return decryptors.Decryptors.of(clients, None, Tolerance()).count
+def _decryptors(miniature: Miniature, clients: int) -> int:
+    return decryptors.Decryptors.of(clients, None, miniature.tolerates, miniature.clients).count
 
 
 def _coded_settings(miniature: Miniature) -> lightsecagg.CodedSettings:
     size = miniature.blocks * _WORDS
-    return lightsecagg.CodedSettings(size, _LOST_CODED, _CORRUPT, miniature.min_clients, _DEADLINE)
+    return lightsecagg.CodedSettings(size, miniature.assumed, miniature.min_clients, _DEADLINE)
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -277,7 +175,7 @@ def perform(miniature: Miniature, program: Program, part: Contribute = contribut
     twin, _, _ = performed(miniature, program, part, 1)
     known, relations, opened, guessed = view.judged(twin.keys, miniature.least)
     shown = tuple((kind, len(every), *_fields(every[0])) for kind, every in sent.items())
-    return Outcome(known, failure, relations, opened, shown, guessed)
+    return Outcome(known, failure, relations, opened, shown, guessed, view.aborted)
 
 
 def performed(
@@ -306,9 +204,10 @@ def performed(
         view = RoundsView(world, [server, *clients], inputs, server.name, miniature.corrupt)
     elif miniature.signs:
         kind = CommitteeView if miniature.kind == "committee" else CodedView
-        view = kind(world, clients, {key: numbers(blocks) for key, blocks in values.items()}, server.name)
+        exact = {key: numbers(blocks) for key, blocks in values.items()}
+        view = kind(world, clients, exact, server.name, miniature.assumed.colluding)
     else:
-        view = View(world, [server, *clients], inputs, server.name, miniature.word_bits)
+        view = View(world, [server, *clients], inputs, server.name, miniature.word_bits, miniature.corrupt)
     failure = ""
     try:
         world.loop.run(play([server, *clients], server))
@@ -318,6 +217,7 @@ def performed(
         failure = f"{type(error).__name__}: {error}"
     finally:
         world.loop.finish()
+    view.aborted = tuple(server.aborts)
     return view, server.sent, failure
 
 
@@ -358,6 +258,8 @@ class _Contributor(Client):
         self.values, self.miniature, self.part = values, miniature, part
 
     async def main(self) -> None:
+        if self.name in self.miniature.names[: self.miniature.absent]:
+            return
         while True:
             self.rest(True)
             try:
@@ -371,7 +273,7 @@ class _Contributor(Client):
                 continue  # rows of scores need no refusal: their owners mask them
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
                 if self.miniature.kind == "flamingo":
-                    if await decryptors.join(self, _decryptors, _DEADLINE, None) is not None:
+                    if await decryptors.join(self, partial(_decryptors, self.miniature), _DEADLINE, None) is not None:
                         await self.part(self, self.values[self.name, call.model], {}, self.miniature)
                     continue
                 group, keys = await setup.client(self, _DEADLINE, _contribution(self.miniature))
@@ -384,9 +286,10 @@ def _contribution(miniature: Miniature) -> setup.Contribution:
 
 
 class _Calling(Server):
-    """A server that opens rounds. `group`: the clients of the last round."""
+    """A server that opens rounds. `group`: the clients of the last round; `aborts`: the reasons of lost rounds."""
 
     miniature: Miniature
+    aborts: list[str]
     group = setup.Group((), {}, {})
 
     async def call(self, number: int, model: int, least: int) -> setup.Group:
@@ -398,7 +301,8 @@ class _Calling(Server):
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
         if self.miniature.kind == "flamingo":
-            ring = await decryptors.prepare(self, self.clients, _decryptors, _RENEWAL, least, _DEADLINE, None)
+            count = partial(_decryptors, self.miniature)
+            ring = await decryptors.prepare(self, self.clients, count, _RENEWAL, least, _DEADLINE, None)
             self.group = setup.Group(ring.names, {}, {})
             return self.group
         contribution = _contribution(self.miniature)
@@ -414,7 +318,7 @@ class _Lying(_Calling):
         self, world: World, miniature: Miniature, lies: Sequence[Lie], machines: Sequence["_Contributor"] = ()
     ) -> None:
         super().__init__(world, miniature.names)
-        self.miniature, self.lies = miniature, lies
+        self.miniature, self.lies, self.aborts = miniature, lies, []
         self._parties: Present[_Contributor] = Present(machines)
         self.sent: dict[str, list[Message]] = {}
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
@@ -440,6 +344,7 @@ class _Lying(_Calling):
                     await _recovery(self.miniature).server(self, candidates, _DEADLINE)
                 model += 1
             except Abort as abort:
+                self.aborts.append(str(abort))
                 self.dismiss(self.clients, str(abort))
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
@@ -503,17 +408,6 @@ class _Lying(_Calling):
         return self._without(message, *(others if kind == "alone" else others[-1:]))
 
 
-def _around(clients: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Maps each client to its neighbourhood, itself included, in a graph in the order of `clients`; to all if it is
-    complete."""
-    names = tuple(clients)
-    degree = degree_of(max(1, len(names)), Tolerance())
-    if degree.complete:
-        return dict.fromkeys(names, names)
-    graph = Graph(names, names, degree.k)
-    return {name: graph.around(name) for name in names}
-
-
 class _Scripted(_Calling):
     """A server that makes the `moves`, and ignores the answers."""
 
@@ -521,7 +415,7 @@ class _Scripted(_Calling):
         self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[_Contributor]
     ) -> None:
         super().__init__(world, miniature.names)
-        self.miniature, self.moves, self._machines = miniature, moves, machines
+        self.miniature, self.moves, self._machines, self.aborts = miniature, moves, machines, []
         self._parties: Present[_Contributor] = Present(machines)
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
@@ -577,15 +471,15 @@ class _Scripted(_Calling):
     async def move_keys(self, names: list[str], to: list[str]) -> None:
         fresh = {name: self._fresh[name] for name in names if name in self._fresh}
         public = {name: self._public[name] for name in names if name in self._public}
-        around = _around(fresh or public)
-        self._near |= {name: around.get(name, ()) for name in to}
+        nearby = around(fresh or public, self.miniature)
+        self._near |= {name: nearby.get(name, ()) for name in to}
         for name in to if fresh else ():
-            near = around.get(name, tuple(fresh))
+            near = nearby.get(name, tuple(fresh))
             keys = [[fresh[one].channel_key for one in near], [fresh[one].public_key for one in near]]
             lives = [self.incarnations[one] for one in near]
             self.send(name, Neighbours(len(fresh), list(near), lives, *keys))
         for name in to if public and self.miniature.kind == "secagg+ rows" else ():
-            near = around.get(name, tuple(public))
+            near = nearby.get(name, tuple(public))
             places = [list(public).index(one) for one in near]
             self.send(name, Adjacent(list(public), places, [public[one] for one in near]))
         if public and self.miniature.kind in ("secure_sum", "shamir"):
@@ -624,13 +518,13 @@ class _Scripted(_Calling):
         if self.miniature.kind == "committee":
             one = _committee_settings(self.miniature).committee(len(names))
             signers = signed_names = drawn(self.group, one.members)
-            collude = corrupt(self.group, one.members, one.private)
+            collude = corrupt(self.group, one.members, self.miniature.assumed.colluding)
             answer: type[Message] = committee.CommitteeSum
             self.broadcast(
                 to, committee.CommitteeSurvivors(committee.bits(signers, signers), committee.bits(survivors, names))
             )
         else:
-            collude = names[-_coded_settings(self.miniature).coding(len(names)).private :]
+            collude = names[-self.miniature.assumed.colluding :]
             signers, signed_names, answer = survivors, names, lightsecagg.CodedSum
             self.broadcast(to, lightsecagg.CodedSurvivors(list(survivors)))
         signed = self._signatures.setdefault((self.attempt, signers, survivors), {})
@@ -650,7 +544,7 @@ class _Scripted(_Calling):
         ring = KeyRing.of(self)
         if ring is None or not set(survivors) <= self._vectors.keys():
             return
-        now = flamingo.Round(ring, self.round, self.world.run_id, Tolerance())
+        now = flamingo.Round(ring, self.round, self.world.run_id, self.miniature.tolerates, self.miniature.clients)
         asked = [name for name in ring.decryptors if name in to]
         self.broadcast(asked, flamingo.RoundLabels(committee.bits(survivors, ring.names)))
         signed = self._signatures.setdefault((self.attempt, ring.decryptors, survivors), {})

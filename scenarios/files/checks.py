@@ -5,7 +5,6 @@ Each check raises `ScenarioError` without a file's name; `check` adds it.
 
 import re
 from functools import cache
-from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -35,6 +34,7 @@ from tacit.sim.compute import CostTable
 from tacit.sim.latency import parse_latency
 from tacit.sim.ray_cluster import ON_RAY
 from tacit.sim.setting_error import Problem
+from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration, rate
 
 __all__ = ["cautions", "check", "notes"]
@@ -102,7 +102,7 @@ def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
 def notes(scenario: Scenario) -> list[str]:
     """A line for each consequence of the protocol's keys, such as the failure probability of its sums."""
     protocol = PROTOCOLS[scenario.protocol.name]
-    clients = ceil(protocol.share(scenario) * scenario.data.clients - 1e-9)
+    clients = rounded_up(protocol.share(scenario), scenario.data.clients)
     of_sums = [_left_note(one, clients) for one in protocol.sums(scenario, clients)]
     return [*protocol.notes(scenario, lambda: named(split_data(scenario)[1])), *filter(None, of_sums)]
 

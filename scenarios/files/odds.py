@@ -27,6 +27,7 @@ from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.dropouts import Dropout
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Crash, Leave
+from tacit.sim.shares import rounded_up
 
 __all__ = ["Odds", "odds_of"]
 
@@ -96,7 +97,7 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None
 def _called(scenario: Scenario) -> int:
     """The number of clients that begin the round."""
     clients = scenario.data.clients
-    return math.ceil(PROTOCOLS[scenario.protocol.name].share(scenario) * clients - 1e-9)
+    return rounded_up(PROTOCOLS[scenario.protocol.name].share(scenario), clients)
 
 
 def _bounds(scenario: Scenario) -> SumBounds | None:

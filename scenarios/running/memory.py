@@ -3,7 +3,6 @@
 The constants were measured on Linux x86-64 by `peak_memory` of runs with the engine inline, each in a new process.
 """
 
-import math
 import resource
 import sys
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from tacit.protocols.experiment.experiment import AWAKE
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.shares import rounded_up
 
 __all__ = ["peak_memory", "predicted_memory"]
 
@@ -58,7 +58,7 @@ def predicted_memory(scenario: Scenario, parts: Parts, shards: Mapping[str, Shar
     count, held_points, clients = len(shards), 2 * points, PER_CLIENT * len(shards)
     if protocol.rests and count > AWAKE:  # a client at rest has no shard of its own
         share = protocol.share(scenario)
-        cohort = math.ceil(share * count)
+        cohort = rounded_up(share, count)
         with_keys = AWAKE + (cohort if protocol.sums(scenario, cohort) else 0)
         held_points = int((1 + share * HELD_AT_ONCE) * points)
         clients = PER_CLIENT * min(count, with_keys) + AT_REST * (count + cohort)

@@ -63,8 +63,8 @@ def threshold_below_a_majority(plant: pytest.MonkeyPatch) -> None:
 def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
     """Half of the neighbours can restore a secret."""
 
-    def halved(clients: int, tolerance: Any) -> Any:
-        degree = degree_of(clients, tolerance)
+    def halved(clients: int, tolerance: Any, called: int) -> Any:
+        degree = degree_of(clients, tolerance, called)
         return type(degree)(degree.clients, degree.k, degree.k // 2, degree.failure)
 
     plant.setattr(neighbours, "degree_of", halved)

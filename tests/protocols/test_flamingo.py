@@ -41,27 +41,27 @@ def words(place: int, number: int) -> Any:
     return np.random.default_rng((place, number)).integers(0, 2**32, WORDS, dtype=np.uint64)
 
 
-def settings(tolerance: Tolerance) -> FlamingoSettings:
-    return FlamingoSettings(WORDS, 32, tolerance, min_clients=3, deadline=WAIT)
+def settings(tolerance: Tolerance, called: int) -> FlamingoSettings:
+    return FlamingoSettings(WORDS, 32, tolerance, called, min_clients=3, deadline=WAIT)
 
 
-def count_among(tolerance: Tolerance) -> Callable[[int], int]:
-    return lambda clients: decryptors.Decryptors.of(clients, None, tolerance).count
+def count_among(tolerance: Tolerance, called: int) -> Callable[[int], int]:
+    return lambda clients: decryptors.Decryptors.of(clients, None, tolerance, called).count
 
 
 class Member(Client):
     """A client that takes part in each sum to which it is called, also after a crash."""
 
-    def __init__(self, world: World, name: str, tolerance: Tolerance, **access: Any) -> None:
+    def __init__(self, world: World, name: str, tolerance: Tolerance, called: int, **access: Any) -> None:
         super().__init__(world, name, NOTHING, **access)
-        self.tolerance = tolerance
+        self.limits = tolerance, called
 
     async def main(self) -> None:
         while True:
             try:
-                if await decryptors.join(self, count_among(self.tolerance), WAIT, None) is not None:
+                if await decryptors.join(self, count_among(*self.limits), WAIT, None) is not None:
                     vector = words(int(self.name.split("/")[1]), self.round)
-                    await flamingo.client(self, vector, settings(self.tolerance))
+                    await flamingo.client(self, vector, settings(*self.limits))
             except BadValues:
                 continue
             except (DismissedError, NoAnswer):
@@ -73,7 +73,7 @@ class Summing(Server):
 
     def __init__(self, world: World, names: Sequence[str], tolerance: Tolerance, rounds: int) -> None:
         super().__init__(world, names)
-        self.tolerance, self.rounds = tolerance, rounds
+        self.limits, self.rounds = (tolerance, len(names)), rounds
         self.totals: dict[int, tuple[tuple[str, ...], Any]] = {}
         self.problem = ""
 
@@ -82,8 +82,8 @@ class Summing(Server):
             for number in range(1, self.rounds + 1):
                 self.advance(number, 0)
                 there = [name for name in self.clients if number == 1 or name in self.stored]
-                ring = await decryptors.prepare(self, there, count_among(self.tolerance), 10, 3, WAIT, None)
-                total = await flamingo.server(self, ring.stored, settings(self.tolerance))
+                ring = await decryptors.prepare(self, there, count_among(*self.limits), 10, 3, WAIT, None)
+                total = await flamingo.server(self, ring.stored, settings(*self.limits))
                 self.totals[number] = total.contributors, total.ring
         except Abort as abort:
             self.problem = str(abort)
@@ -134,7 +134,7 @@ def played(
     found = Played(server, events)
     world.taps.sent.append(found.packets.append)
     try:
-        world.loop.run(play([server, *(Member(world, name, tolerance) for name in names)], server))
+        world.loop.run(play([server, *(Member(world, name, tolerance, clients) for name in names)], server))
     finally:
         world.loop.finish()
     return found
@@ -147,7 +147,7 @@ def neighbours(me: Server, number: int, tolerance: Tolerance) -> dict[str, tuple
     """The neighbours of each client in round `number`."""
     ring = KeyRing.of(me)
     assert ring is not None
-    now = flamingo.Round(ring, number, me.world.run_id, tolerance)
+    now = flamingo.Round(ring, number, me.world.run_id, tolerance, len(ring.names))
     return {name: now.neighbours(name) for name in ring.names}
 
 
@@ -273,22 +273,22 @@ def test_a_decryptor_that_returns_within_a_round_signs_and_masks_only_once() -> 
     class Returning(Summing):
         async def afterwards(self) -> None:
             ring = KeyRing.of(self)
-            assert ring is not None and "client/2" in ring.decryptors
+            assert ring is not None and "client/1" in ring.decryptors
             await asyncio.sleep(2 * WAIT)
             for _ in range(2):
                 self.advance(1, self.attempt + 1)
-                self.send("client/2", KeysKept(ring.digest, False))
+                self.send("client/1", KeysKept(ring.digest, False))
                 self.advance(1, self.attempt + 1)
-                self.send("client/2", RoundBegins())
-                self.send("client/2", RoundLabels(bits(NAMES[1:], NAMES)))
+                self.send("client/1", RoundBegins())
+                self.send("client/1", RoundLabels(bits(NAMES[:-1], NAMES)))
                 await asyncio.sleep(WAIT)
 
-    gone = Crash("client/2", after="sum.agree", round=1, back_after=WAIT)
+    gone = Crash("client/1", after="sum.agree", round=1, back_after=WAIT)
     found = played(Returning, rounds=1, faults=[gone])
     found.assert_sum(1, NAMES)
-    assert found.refused("it has sent masked values in round 1") == {"client/2"}
-    assert found.sent(MaskedVector)["client/2"] == 1
-    assert found.sent(Agreed)["client/2"] == 2  # once for the key, once for the labels
+    assert found.refused("it has sent masked values in round 1") == {"client/1"}
+    assert found.sent(MaskedVector)["client/1"] == 1
+    assert found.sent(Agreed)["client/1"] == 2  # once for the key, once for the labels
 
 
 def _wrong_proofs(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
@@ -352,13 +352,12 @@ def test_decryptors_labelled_as_lost_sign_no_labels() -> None:
             alone = NAMES[:3] if isinstance(message, RoundLabels) else ()
             super().broadcast(parties, RoundLabels(bits(alone, self.clients)) if alone else message)
 
-    wide = Tolerance(0.3, 0.3)
-    assert degree_of(12, wide).complete
-    found = played(Isolating, clients=12, tolerance=wide, rounds=1)
+    assert degree_of(5, COMPLETE).complete
+    found = played(Isolating, clients=5, rounds=1)
     asked = {p.receiver for p in found.packets if p.type == RoundLabels.__name__}
-    assert len(asked) == 12 and found.refused("sign labels: it is out by them") == asked - set(NAMES[:3])
+    assert len(asked) == 4 and found.refused("sign labels: it is out by them") == asked - set(NAMES[:3])
     signed = {name for name, times in found.sent(Agreed).items() if times == 2}  # once for the key, once for labels
-    assert signed == set(NAMES[:3]) and not found.sent(flamingo.RoundOpened)
+    assert signed == asked & set(NAMES[:3]) and not found.sent(flamingo.RoundOpened)
 
 
 def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,17 +382,17 @@ def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pyt
         async def main(self) -> None:
             self.advance(1, 0)
             ring = await decryptors.prepare(self, self.clients, lambda _: 4, 1, 3, WAIT, None)
-            await flamingo.server(self, ring.stored, settings(COMPLETE))
+            await flamingo.server(self, ring.stored, settings(*self.limits))
             self.advance(2, 0)
             self.renewed = (*ring.decryptors, *ring.drawn(4, 2))
             there = [name for name in self.clients if name in self.renewed]
             await decryptors.prepare(self, there, lambda _: 4, 1, 3, WAIT, None)
             self.broadcast([name for name in self.clients if name not in there], KeysKept(ring.digest, False))
             with suppress(Abort):
-                await flamingo.server(self, self.clients, settings(COMPLETE))
+                await flamingo.server(self, self.clients, settings(*self.limits))
 
     monkeypatch.setattr(
-        decryptors.Decryptors, "of", lambda clients, chosen, tolerance: decryptors.Decryptors(clients, 4)
+        decryptors.Decryptors, "of", lambda clients, chosen, tolerance, called: decryptors.Decryptors(clients, 4)
     )
     found = played(Splitting, clients=12)
     later = {p.sender for p in found.packets if p.type == MaskedVector.__name__ and p.round == 2}

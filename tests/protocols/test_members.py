@@ -15,7 +15,7 @@ NAMES = tuple(f"client/{number}" for number in range(40))
 
 
 def test_members_follow_from_the_digest_and_each_client_is_drawn_equally_often() -> None:
-    draws = [drawn(Group(NAMES, {}, {}, digest=bytes([i, j])), 10) for i in range(20) for j in range(20)]
+    draws = [drawn(Group(NAMES, {}, {}, lot=bytes([i, j])), 10) for i in range(20) for j in range(20)]
     assert all(len(set(one)) == 10 for one in draws) and len(set(draws)) == len(draws)
     counts = [sum(name in one for one in draws) for name in NAMES]  # 400 draws of a quarter: 100 +- 8.7 each
     assert sum((count - 100) ** 2 / 75 for count in counts) < 75  # chi square of 39: one in a thousand

@@ -12,6 +12,7 @@ import tacit
 from tacit import Result, Scenario, ScenarioError, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee
@@ -123,26 +124,32 @@ def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
     assert "CommitteeSum" not in {row.type for row in tacit.bytes(found).rows}
 
 
-@given(st.integers(2, 400), st.floats(0, 0.9), st.floats(0, 0.9), st.integers(1, 60))
+@given(st.integers(2, 400), st.integers(0, 40), st.floats(0, 0.9), st.floats(0, 0.9), st.integers(1, 60))
 def test_two_quorums_share_an_honest_member_and_losses_leave_one(
-    clients: int, tolerated: float, corrupt: float, exponent: int
+    called: int, absent: int, tolerated: float, corrupt: float, exponent: int
 ) -> None:
-    one = Committee.among(clients, tolerated, corrupt, exponent)
+    assumed, clients = Assumed.of(called, corrupt, tolerated), max(1, called - absent)
+    if clients < assumed.colluding + 2:
+        with pytest.raises(NotCarried, match=f"{assumed.colluding} of {called} clients .* {clients} joined"):
+            Committee.among(clients, assumed, exponent)
+        return
+    one = Committee.among(clients, assumed, exponent)
     assert 2 * one.quorum - one.members > one.private  # the fewest members that two quorums have in common
     assert one.private >= 1 <= one.block and one.needed <= one.members <= clients and one.tolerated >= 0
     assert one.failure <= -exponent or one.failure == 0
     if one.members == clients:
-        assert one.private >= int(corrupt * clients)
-        lost = int(tolerated * clients + 1e-9)
+        assert one.private == max(1, assumed.colluding)
+        lost = assumed.left_to_lose(clients)
         assert one.tolerated == lost or (one.failure == 0 and 2 * lost + one.private >= clients)
 
 
 def test_the_committee_of_a_thousand_clients_is_printed_with_its_tolerances() -> None:
-    one = Committee.among(1000, 0.1, 0.1)
+    one = Committee.among(1000, Assumed.of(1000, 0.1, 0.1))
     assert str(one) == (
         f"{one.members} members of 1000 clients; {one.private} of them may collude with the server; "
         f"{one.tolerated} may be lost ({one.members - one.quorum} before signing, "
-        f"{one.members - one.needed} before answering); blocks of {one.block}; failure at most 2^{one.failure:.1f}"
+        f"{one.members - one.needed} before answering); blocks of {one.block}; "
+        f"failure in a run at most 2^{one.failure:.1f}"
     )
     assert (one.members, one.private, one.block) == (106, 35, 36)
     assert one.tolerated == min(one.members - one.quorum, one.members - one.needed) == 35
@@ -154,7 +161,7 @@ def test_the_committee_of_a_thousand_clients_is_printed_with_its_tolerances() ->
         (["training.value_bits=exact"], "set training.value_bits"),
         (["training.tolerated_dropouts=0.5"], "withstands the loss of 3, not of 4; allowed: less than 0.5"),
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "would round the noise"),
-        (["data.clients=1", "training.min_clients=2"], "too few"),
+        (["data.clients=1", "training.min_clients=2"], "1 joined: a sum needs 3"),
     ],
 )
 def test_incompatible_keys_of_a_committee_are_refused(tiny: Path, changes: list[str], problem: str) -> None:

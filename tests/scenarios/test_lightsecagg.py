@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.server import Server
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.sums import consistency, lightsecagg
 
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
@@ -144,19 +145,21 @@ def test_a_server_that_names_two_sets_gets_signatures_and_answers_for_one(
     assert "CodedSum" not in {row.type for row in tacit.bytes(found).rows}
 
 
-@given(st.integers(3, 300), st.floats(0, 0.9), st.floats(0, 0.9))
+@given(st.integers(3, 300), st.integers(0, 40), st.floats(0, 0.9), st.floats(0, 0.9))
 def test_two_quorums_share_an_honest_client_and_tolerate_the_stated_dropouts(
-    clients: int, tolerated: float, corrupt: float
+    clients: int, absent: int, tolerated: float, corrupt: float
 ) -> None:
+    assumed, joined = Assumed.of(clients, corrupt, tolerated), max(1, clients - absent)
     try:
-        coding = lightsecagg.Coding.among(clients, tolerated, corrupt)
-    except ValueError:
-        assert corrupt * clients > clients - 2
+        coding = lightsecagg.Coding.among(joined, assumed)
+    except NotCarried:
+        assert joined < assumed.colluding + 2
         return
-    assert 1 <= coding.private < coding.needed <= clients
-    assert 2 * coding.quorum - clients > coding.private  # the fewest clients that two quorums have in common
+    assert coding.private == max(1, assumed.colluding)
+    assert 1 <= coding.private < coding.needed <= joined
+    assert 2 * coding.quorum - joined > coding.private  # the fewest clients that two quorums have in common
     assert coding.quorum <= coding.needed
-    assert coding.tolerated <= tolerated * clients + 1e-6
+    assert coding.tolerated <= max(0, tolerated * clients - clients + joined) + 1e-6
 
 
 @pytest.mark.parametrize(("private", "needed"), [(0, 5), (3, 3), (1, 9), (3, 5)])

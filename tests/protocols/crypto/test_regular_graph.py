@@ -21,7 +21,8 @@ from tacit.sim.streams import Entropy
         (600, Tolerance(dropouts=0.3), 217, 109),
         (1000, Tolerance(corrupt=0.3), 113, 73),
         (1000, Tolerance(exponent=20), 35, 18),
-        (8, Tolerance(), 6, 4),
+        (1000, Tolerance(draws=100), 65, 33),
+        (8, Tolerance(), 4, 3),
     ],
 )
 def test_k_and_t_follow_from_clients_and_tolerance(clients: int, tolerance: Tolerance, k: int, threshold: int) -> None:
@@ -30,17 +31,47 @@ def test_k_and_t_follow_from_clients_and_tolerance(clients: int, tolerance: Tole
     assert degree.holders == k and degree.failure <= -tolerance.exponent
 
 
-@pytest.mark.parametrize("clients", range(1, 8))
+@pytest.mark.parametrize("clients", range(3, 6))
 def test_with_few_clients_the_graph_is_complete(clients: int) -> None:
     degree = degree_of(clients, Tolerance())
-    assert degree.complete and degree.holders == clients and degree.threshold == clients // 2 + 1
-    assert str(degree) == f"complete graph of {clients} clients, t = {clients // 2 + 1}"
+    t = (clients + 1) // 2 + 1  # one of them may collude
+    assert degree.complete and degree.holders == clients and degree.threshold == t
+    assert str(degree) == f"complete graph of {clients} clients, t = {t}; 1 may collude with the server"
 
 
 def test_a_degree_is_described_in_words() -> None:
-    words = "500 clients with k = 51 neighbours each, t = 26; failure at most 2^-41.0"
-    assert str(degree_of(500, Tolerance())) == words
-    assert str(degree_of(8, Tolerance())).endswith("failure 0")
+    words = "500 clients with k = 51 neighbours each, t = 26; 50 may collude with the server; failure in a run at most"
+    assert str(degree_of(500, Tolerance())) == f"{words} 2^-41.0"
+    assert str(degree_of(8, Tolerance())).endswith("failure in a run 0")
+
+
+def test_shares_are_of_the_clients_that_were_called() -> None:
+    """450 of 500 come, and all 50 that collude are among them: k and t of 450 would fail with 2^-36.2."""
+    degree = degree_of(450, Tolerance(), 500)
+    assert (degree.k, degree.threshold, degree.colluding) == (55, 28, 50)
+    less = degree_of(450, Tolerance())
+    assert (less.k, less.threshold) == (49, 25)
+    exposed = 450 * float(stats.hypergeom.sf(less.threshold - 1, 449, 50, less.k))
+    assert math.log2(exposed) == pytest.approx(-36.2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "joined", "called", "threshold"),
+    [(0.4, 10, 10, 8), (0.4, 9, 10, 7), (0.4, 8, 10, None), (0.5, 9, 9, None), (0.6, 10, 10, None), (0.1, 2, 2, None)],
+)
+def test_a_complete_graph_carries_all_that_may_collude_or_is_refused(
+    corrupt: float, joined: int, called: int, threshold: int | None
+) -> None:
+    """More than half of the honest clients must give a share, or nothing is shared."""
+    colluding = math.ceil(corrupt * called)
+    if threshold is None:
+        with pytest.raises(
+            ValueError, match=f"{colluding} of {called} clients that were called may collude, and {joined}"
+        ):
+            degree_of(joined, Tolerance(corrupt, 0.1), called)
+        return
+    degree = degree_of(joined, Tolerance(corrupt, 0.1), called)
+    assert degree.complete and degree.threshold == threshold > (joined + colluding) / 2
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,7 +81,7 @@ def test_a_degree_is_described_in_words() -> None:
 def test_the_failure_bound_equals_scipys_and_k_is_minimal(n: int, corrupt: float, lost: float, exponent: int) -> None:
     tolerance = Tolerance(corrupt, lost, exponent)
     degree = degree_of(n, tolerance)
-    c, dropped = math.ceil(corrupt * n - 1e-9), math.ceil(lost * n - 1e-9)
+    c, dropped = math.ceil(corrupt * n - 1e-9), math.floor(lost * n + 1e-9)
 
     def bound(k: int, t: int) -> float:
         exposed, unheard = (
