@@ -25,13 +25,14 @@ the trace says whose signature does not verify. The seals between clients follow
 between two of them. A server that shows clients different lists P, or keys of an earlier set-up among new ones, is
 refused as soon as second keys are dealt, for each of these is signed under the P of who sends it. Where the server
 opens a sum from shares, a client reveals its own only once t members of U3 have signed the P, A and U3 that it sees
-itself: t > 2 |P| / 3, so that even a server that colludes with up to |P| / 3 clients has no two sets signed (each needs
-t signatures, and honest clients sign one an attempt: 2 t <= |P| + |P| / 3 fails).
+itself: t > (|P| + C) / 2, so that even a server that colludes with C clients has no two sets signed (each needs t
+signatures, and honest clients sign one an attempt: 2 t <= |P| + C fails). C is of the clients that the round calls, as
+the scenario states their number, not of P, of which the server says who is in it: a third of them, unless
+`protocol.corrupt_clients` states another share. So honest clients that are lost, or that the server leaves out, do not
+lower C (`tacit.benchmarks.attacks.identities`), and where too few are left there is no sum.
 
-Not covered. The third is one of P, and the server says who is in P: one that leaves honest clients out may have more
-than a third of it on its side, and reads a vector (`tacit.benchmarks.attacks.identities`). Of n clients known
-beforehand, `protocol.threshold` above 2 n / 3 rules that out; in training, whose cohorts the server draws, nothing
-does. With recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over
+Not covered. In training the server draws the cohorts, so it may call more than C clients that collude with it. With
+recovery = "restart" there are no second keys, and no U3: a split P goes unseen there, and sums are over
 fewer clients. With recovery = "secagg+" the graph is the server's to draw. Clients may sign what they should not. A
 server may withhold anything: no sum then. A run id must not be used twice with the same long-term keys (it is random
 unless a run is seeded, and `tacit join` refuses one that the client's key has been used with).
@@ -50,6 +51,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from tacit.parties.party import Party
 from tacit.sim.hollow import hollow
+from tacit.sim.shares import rounded_up
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "is_signed",
     "parted",
     "public_half",
+    "signing_colluding",
     "title_of",
 ]
 
@@ -82,7 +85,8 @@ class Claim:
 class Identities:
     """The `public` keys of all clients, and the `private` keys of the clients that run here; 32 bytes each.
 
-    `among` is the digest of the set-up under which messages are signed; empty before there is one.
+    `among` is the digest of the set-up under which messages are signed; empty before there is one. `colluding`: C, how
+    many of the clients that a round calls may sign whatever the server likes; None: a third of those that come.
 
     Raises ValueError for a key of another length, and for a private key that does not fit the client's public one.
     """
@@ -90,6 +94,7 @@ class Identities:
     public: Mapping[str, bytes]
     private: Mapping[str, bytes] = field(repr=False)
     among: bytes = b""
+    colluding: int | None = None
 
     def __post_init__(self) -> None:
         for name, key in (*self.public.items(), *self.private.items()):
@@ -116,6 +121,12 @@ class Identities:
         """The same keys for signing under the set-up with the digest `among`."""
         made = copy(self)  # keys are not checked once more
         object.__setattr__(made, "among", among)
+        return made
+
+    def withstanding(self, colluding: int) -> "Identities":
+        """The same keys, where `colluding` of the clients that a round calls may collude with the server."""
+        made = copy(self)  # keys are not checked once more
+        object.__setattr__(made, "colluding", colluding)
         return made
 
     async def sign(self, me: Party, what: str, attempt: int, *parts: bytes) -> bytes:
@@ -163,14 +174,21 @@ def is_signed(tables: Any) -> bool:
     return getattr(tables.protocol, "identity", "") == "signed"
 
 
-def identities_of(tables: Any) -> Identities | None:
+def signing_colluding(tables: Any, called: int) -> int:
+    """C of signed sets in a run with these tables: of the clients that are `called`, a third unless stated."""
+    corrupt = getattr(tables.protocol, "corrupt_clients", None)
+    return called // 3 if corrupt is None else rounded_up(corrupt, called)
+
+
+def identities_of(tables: Any, called: int | None = None) -> Identities | None:
     """The identities of a run with these tables: `given` ones, or drawn ones; None if nothing is signed.
 
-    They follow from the seed only with ``entropy = "seeded"``.
+    They follow from the seed only with ``entropy = "seeded"``. `called`: the clients that a round calls.
     """
     if not is_signed(tables):
         return None
-    return given.get() or Identities.simulated(tables.seed, seeded=tables.entropy == "seeded")
+    found = given.get() or Identities.simulated(tables.seed, seeded=tables.entropy == "seeded")
+    return found if called is None else found.withstanding(signing_colluding(tables, called))
 
 
 def parted(data: bytes) -> tuple[bytes, bytes]:

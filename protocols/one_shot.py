@@ -270,7 +270,9 @@ class _Sole(Phase):
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         """The sum of `tacit.protocols.sums.secure_sum`, of at least `protocol.min_clients` inputs, if that is among the
         modules."""
-        of_one = SumBounds("secure_sum", max(2, tables.protocol.min_clients))
+        colluding = self.protocol.colluding(tables)
+        fewest = max(colluding + 2, tables.protocol.min_clients)
+        of_one = SumBounds("secure_sum", fewest, colluding=colluding)
         return [of_one] if secure_sum in self.protocol.modules else []
 
 
@@ -287,6 +289,10 @@ class OneShot(Phases):
     modules: ClassVar[tuple[Any, ...]] = ()
     between_clients: ClassVar[tuple[type[Message], ...]] = ()
     defines: ClassVar[tuple[str, ...]] = ("client", "server", "oracle")
+
+    def colluding(self, tables: Any) -> int:
+        """C: how many of the clients that are called may collude with the server in its secure sums."""
+        return 0
 
     @property
     def parts(self) -> Sequence[Phase]:

@@ -74,13 +74,15 @@ class Among:
 class SumBounds:
     """A secure sum of a protocol: its `kind`, the `fewest` inputs that it may open, and a `threshold` of shares.
 
-    `value_bits`: the bits of a number where integers are summed; None: fixed point in words of 64 bits.
+    `value_bits`: the bits of a number where integers are summed; None: fixed point in words of 64 bits. `colluding`: C,
+    how many clients may collude with the server.
     """
 
     kind: str
     fewest: int
     threshold: int | None = None
     value_bits: int | None = None
+    colluding: int = 0
 
 
 class Part:

@@ -44,6 +44,7 @@ def plan_of(tables: CellsTables, dimension: int, classes: int) -> Plan:
         radius=privacy.clip / 2 if own.radius is None else own.radius,
         sums_share=own.sums_share,
         parts=max(1, tables.protocol.min_clients - own.colluding),
+        colluding=own.colluding,
     )
 
 
@@ -79,7 +80,9 @@ class PrivateCells(OneShot):
 
     def _settings(self, keys: Any, plan: Plan) -> list[secure_sum.Settings]:
         return [
-            secure_sum.Settings(plan.size(number), min_clients=keys.min_clients, deadline=duration(keys.deadline))
+            secure_sum.Settings(
+                plan.size(number), min_clients=keys.min_clients, deadline=duration(keys.deadline), assumed=plan.assumed
+            )
             for number in range(1, plan.sums + 1)
         ]
 
@@ -99,9 +102,12 @@ class PrivateCells(OneShot):
 
     def check_tables(self, tables: CellsTables) -> None:
         own, least = tables.cells, tables.protocol.min_clients
-        if own.colluding >= least:
-            problem = f"{own.colluding} is too large; allowed: 0 to {least - 1}, fewer than protocol.min_clients"
-            raise Problem("cells.colluding", problem)
+        if own.colluding and own.colluding >= least - 1:
+            problem = (
+                f"{own.colluding} is too large: a sum over C + 1 clients, C = {own.colluding}, is the input of one"
+            )
+            allowed = f"0 to {max(0, least - 2)}, so that protocol.min_clients = {least} are C + 2 or more"
+            raise Problem("cells.colluding", f"{problem}; allowed: {allowed}")
         for key, value in (("privacy.clip", tables.privacy.clip), ("cells.radius", own.radius)):
             if value is not None and not 1e-3 <= value <= 1e6:
                 raise Problem(key, f"{toml(value)} is out of range; allowed: 0.001 to 1e6")
@@ -117,6 +123,9 @@ class PrivateCells(OneShot):
 
     def draws_noise(self, tables: Any) -> bool:
         return True
+
+    def colluding(self, tables: Any) -> int:
+        return int(tables.cells.colluding)
 
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]

@@ -44,7 +44,8 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         int,
         about(
             "Number of clients that may collude and subtract their own noise. The noise of `protocol.min_clients` "
-            "minus these clients is enough for the stated epsilon.",
+            "minus these clients is enough for the stated epsilon. It is at most `protocol.min_clients` - 2, so that "
+            "each sum has the inputs of two other clients.",
             ge=0,
             unit="clients",
         ),

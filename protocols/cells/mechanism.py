@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian, mu_for
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums.masking import Ring
@@ -44,7 +45,7 @@ class Plan:
 
     `clip` and `radius`: the norms to which points are clipped, unchanged and relative to the mean. `mu`: the budget of
     all releases together; the T + 1 sums of vectors have the share `sums_share` of mu^2. `parts`: the number of clients
-    whose noise is sufficient.
+    whose noise is sufficient. `colluding`: C, how many clients may collude with the server.
     """
 
     count: int
@@ -56,6 +57,7 @@ class Plan:
     mu: float
     sums_share: float
     parts: int
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         if self.parts < 1:
@@ -65,6 +67,11 @@ class Plan:
     def of(cls, *, epsilon: float, delta: float, **others: float | int) -> "Plan":
         """The plan whose releases are (`epsilon`, `delta`)-DP together; without noise if `epsilon` is infinite."""
         return cls(mu=mu_for(epsilon, delta), **others)  # type: ignore[arg-type]
+
+    @property
+    def assumed(self) -> Assumed:
+        """What its sums assume of the clients that are called."""
+        return Assumed(0, self.colluding, 0)
 
     @property
     def sums(self) -> int:

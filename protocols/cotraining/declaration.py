@@ -211,9 +211,13 @@ class Voting(Part):
     """Votes that are counted in a secure sum (`secure_votes`)."""
 
     takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), setup.SetUp(), secure_sum.SUM)
+    uses = ("protocol.corrupt_clients",)
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
-        return [SumBounds("secure_sum", votes.least)] if (votes := votes_of(tables)) else []
+        votes = votes_of(tables)
+        if not isinstance(votes, SecureVotes):
+            return []
+        return [SumBounds("secure_sum", votes.least, colluding=votes.assumed.colluding)]
 
 
 class Proving(Part):
@@ -224,7 +228,7 @@ class Proving(Part):
         Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
     )
     messages = ()
-    uses = ("protocol.identity",)
+    uses = ("protocol.identity", "protocol.corrupt_clients")
 
 
 VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio3": Proving()})
@@ -474,6 +478,11 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": CotrainingKeys, "model": Model}) or "cotraining"
         raise Problem(key, str(error)) from None
+    votes = votes_of(tables)
+    if votes is not None and tables.protocol.corrupt_clients and votes.least > len(dealt):
+        problem = f"{tables.protocol.corrupt_clients:g} of {len(dealt)} clients are C = "
+        problem += f"{tables.protocol.colluding_of(len(dealt))} that may collude with the server, and counts need "
+        raise Problem("protocol.corrupt_clients", f"{problem}{votes.least}; allowed: a smaller share")
     if tables.training.fewest() > len(dealt):
         problem = f"{tables.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise Problem("training.min_clients", problem)

@@ -22,6 +22,7 @@ from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer,
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
@@ -240,5 +241,9 @@ def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
     kind = tables.cotraining.votes
     if kind == "plain" or not method_of(tables).sharing.countable:
         return None
-    least = max(2, tables.training.fewest(fewest_hidden(tables.data.clients, False)))
-    return SecureVotes(least) if kind == "secure" else ProvedVotes(least, identities_of(tables))
+    called = tables.data.clients
+    colluding = tables.protocol.colluding_of(called)
+    least = max(colluding + 2, tables.training.fewest(fewest_hidden(called, False, colluding)))
+    if kind == "secure":
+        return SecureVotes(least, Assumed(called, colluding, 0))
+    return ProvedVotes(least, identities_of(tables))

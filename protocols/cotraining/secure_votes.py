@@ -22,9 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.identities import Identities
 from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.quorum import NOBODY
 
 __all__ = ["ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
@@ -33,9 +35,13 @@ _COUNTERS = 4
 
 @dataclass(frozen=True)
 class SecureVotes:
-    """The secure sum of votes. `least`: the smallest number of clients over whose sum clients open it."""
+    """The secure sum of votes. `least`: the smallest number of clients over whose sum clients open it.
+
+    `assumed`: C, how many of the clients that are called may collude with the server; `least` is C + 2 or more.
+    """
 
     least: int
+    assumed: Assumed = NOBODY
 
     def waits(self, clients: int) -> int:
         """The most deadlines that the sum takes, including its set-up."""
@@ -43,7 +49,8 @@ class SecureVotes:
 
     def settings(self, points: int, classes: int, deadline: float) -> secure_sum.Settings:
         """The settings of the secure sum."""
-        return secure_sum.Settings(words_of(points, classes), min_clients=self.least, deadline=deadline)
+        size = words_of(points, classes)
+        return secure_sum.Settings(size, min_clients=self.least, deadline=deadline, assumed=self.assumed)
 
 
 @dataclass(frozen=True)

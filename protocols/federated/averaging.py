@@ -48,6 +48,8 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto import fixed_point
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.parts import Dealt
@@ -60,6 +62,7 @@ from tacit.protocols.sums import (
     secure_sum,
 )  # fmt: skip
 from tacit.protocols.sums.members import above, exceeded_by
+from tacit.protocols.sums.quorum import NOBODY
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
@@ -82,6 +85,7 @@ __all__ = [
     "Update",
     "average_work",
     "cohorts_of",
+    "colluding_of",
     "drawn_notes",
     "fewest_hidden",
     "figures_of",
@@ -118,12 +122,14 @@ class Update:
     """A client's result of a round. Its `weight` is 0 if it had nothing to train on.
 
     `in_range`: its numbers are clipped where they are quantised; those of a Byzantine client's model may not be.
+    `words`: with noise of the client, what it adds to a sum instead of `vectors`, in fixed point.
     """
 
     vectors: tuple[bytes, ...] = field(repr=False)
     weight: float
     loss: float
     in_range: bool = True
+    words: NDArray[np.uint64] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -182,8 +188,15 @@ class Averaging(Protocol):
     def waits(self, clients: int) -> int:
         """The most deadlines of the server that it takes with this number of clients."""
 
+    @property
+    def fraction_bits(self) -> int:
+        """The fractional bits of numbers that are summed in fixed point."""
+
     def fewest(self, min_clients: int) -> int:
         """The smallest number of clients in an average, if a round needs `min_clients`."""
+
+    def honest(self, min_clients: int) -> int:
+        """The clients among `fewest` whose noise hides a client's part: neither its own nor those that collude."""
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
@@ -218,12 +231,16 @@ class Plain:
     individual: ClassVar[bool] = True
     copies: ClassVar[int] = 3  # as trained, as a message, and as read
     requests: ClassVar[secure_sum.Requests | None] = None
+    fraction_bits: ClassVar[int] = 0
 
     def waits(self, clients: int) -> int:
         return 1
 
     def fewest(self, min_clients: int) -> int:
         return min_clients
+
+    def honest(self, min_clients: int) -> int:
+        return max(1, min_clients - 1)
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
@@ -244,7 +261,7 @@ class Plain:
         updates = await self._first(me, members, expected, enough, deadline)
         missing = [name for name in members if name not in updates]
         if len(updates) < enough:
-            me.lose(missing, "its model never joined: left out of this round's average")
+            me.lose(missing, "its model never came: left out of this round's average")
             me.dismiss(missing, f"your model did not come within {deadline:g} s")
         else:
             me.dismiss(missing, ENOUGH)
@@ -297,14 +314,17 @@ def written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected
 class Secure:
     """A secure sum with double masks; `threshold` t, if it is more than a majority; `identities`: the keys that sign.
 
-    `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64 bits.
-    Server and clients require the same smallest number of clients: a client hides among them, and so does its noise.
+    `assumed`: C, how many of the clients that a round calls may collude with the server; each average is over at least
+    two more. `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64
+    bits. Server and clients require the same smallest number of clients: a client hides among them, and so does its
+    noise.
     """
 
     threshold: int | None = None
     fraction_bits: int = 32
     identities: Identities | None = None
     quantised: Quantised | None = None
+    assumed: Assumed = NOBODY
     name: ClassVar[str] = "secure"
     requests: ClassVar[secure_sum.Requests | None] = secure_sum.REQUESTS
     individual: ClassVar[bool] = False
@@ -314,7 +334,10 @@ class Secure:
         return 2 * clients + 6
 
     def fewest(self, min_clients: int) -> int:
-        return max(2, min_clients, self.threshold or 0)
+        return max(min_clients, self.assumed.fewest, self.threshold or 0)
+
+    def honest(self, min_clients: int) -> int:
+        return self.fewest(min_clients) - max(1, self.assumed.colluding)
 
     @property
     def word_bits(self) -> int:
@@ -333,7 +356,7 @@ class Secure:
     def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
         fewest = self.fewest(least)
         found = secure_sum.Settings(self.dimension(expected), self.threshold, self.fraction_bits, fewest, deadline)
-        return replace(found, word_bits=self.word_bits, called=called)
+        return replace(found, word_bits=self.word_bits, called=called, assumed=self.assumed)
 
     async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
         """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
@@ -363,6 +386,9 @@ class Secure:
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
+        if update.words is not None:
+            figures = fixed_point.encode(np.array([update.weight, 1.0, update.loss]), self.fraction_bits, 1)
+            return np.concatenate([update.words, figures])
         trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
         if (quantised := self.quantised) is None:
@@ -459,13 +485,20 @@ class SecAggPlus(Secure):
         return setup.Group(tuple(members), {}, {})
 
 
-def fewest_hidden(drawn: int, made_for_many: bool) -> int:
-    """The default number of models that a secure average of `drawn` clients needs.
+def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:
+    """The default number of models that a secure average of `drawn` clients needs, C of them `colluding`.
 
     `made_for_many`: clients add noise, and more of it if it is made for fewer clients.
     """
-    threshold = quorum.threshold_of(None, drawn)
-    return threshold if made_for_many else quorum.always_left(drawn, threshold)
+    threshold = quorum.threshold_of(None, drawn, colluding)
+    return threshold if made_for_many else quorum.always_left(drawn, threshold, colluding)
+
+
+def colluding_of(tables: Any, called: int) -> int:
+    """C of an average of models, where a round calls this number of clients."""
+    if tables.training.averaging in ("secure", "prio3"):
+        return int(tables.protocol.colluding_of(called))
+    return rounded_up(tables.training.corrupt_clients, called)
 
 
 def tolerance_of(tables: Any) -> Tolerance:
@@ -495,13 +528,20 @@ class SecureAveraging(Part):
     private: bool = False
     messages = ()
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity", *QUANTISING)
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING)
     kind: ClassVar[str] = "secure_sum"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         noisy = self.private and tables.privacy.noise_at == "clients"
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
-        return [SumBounds(self.kind, max(2, tables.training.fewest(fewest_hidden(clients, noisy))), value_bits=bits)]
+        colluding = self.colluding(tables, clients)
+        dealt_among_all = colluding if self.kind == "secure_sum" else 0
+        least = tables.training.fewest(fewest_hidden(clients, noisy, dealt_among_all))
+        return [SumBounds(self.kind, max(least, colluding + 2), value_bits=bits, colluding=dealt_among_all)]
+
+    def colluding(self, tables: Any, called: int) -> int:
+        """C of a round that calls this number of clients."""
+        return colluding_of(tables, called)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Checks of [model] and [training]: values that contradict each other, or do not fit the data or the machine."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import psutil
 from msgspec import Struct
@@ -16,7 +17,7 @@ from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import SecAggPlus, tolerance_of
-from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort
+from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort, spending_by
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
@@ -80,6 +81,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if isinstance(settings.averaging, SecAggPlus):
         _check_degree(tables, {smallest_cohort(settings, labels), settings.together})
     _check_rounds(tables, settings, labels)
+    _check_own_noise(tables, settings, labels)
     _check_memory(tables, settings)
 
 
@@ -275,6 +277,18 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
     if settings.extra > others:
         problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
         raise Problem("training.extra", problem)
+
+
+def _check_own_noise(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
+    """Raise Problem if the noise of one client does not fit the words of a secure sum."""
+    if settings.private is None or settings.private.at != "clients":
+        return
+    spending = spending_by(tables, labels)
+    noise = None if spending is None else spending(settings.rounds).noise
+    if noise:
+        private = replace(settings.private, multiplier=noise)
+        if problem := private.unfit(settings.averaging.honest(settings.min_clients), settings.averaging.fraction_bits):
+            raise Problem("privacy.clip", f"{tables.privacy.clip:g}: {problem}")
 
 
 def training_memory(tables: TrainingTables, settings: TrainingSettings) -> int:

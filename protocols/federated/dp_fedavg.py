@@ -17,15 +17,30 @@ The place where noise is added determines whom the guarantee covers:
 - `server`: as in both papers the server is trusted, and sees each model; the guarantee holds against anybody who sees
   the averages and does not know the cohort. A member of a cohort knows that it is one: against it, only the part of the
   guarantee without sampling holds.
-- `clients`: each adds N(0, (z S)^2 / (k - 1)) to its sum's part, k >= 2 the fewest clients among whom a client lets
-  its part be summed (`averaging.Secure.fewest`), whatever the server asks for. Only the secure sum is seen, so the
-  server is covered, too, as far as clients do not collude. A client that knows its own part of the noise, and takes it
-  out of the average, still has the k - 1 others' against it; with more than k models there is more than promised.
+- `clients`: each adds noise of variance (z S)^2 / h to its sum's part, h = k - max(1, C) the fewest clients whose noise
+  nobody takes out again: k the fewest among whom a client lets its part be summed (`averaging.Secure.fewest`), whatever
+  the server asks for, C those that collude with the server. Only the secure sum is seen, so the server is covered, too.
+  A client that knows its own part of the noise, and takes it out of the average, still has h others' against it; with
+  more than k models there is more than promised.
   With averaging = "secagg+" a client sees no more of a sum than its neighbours, t of them and itself; that k are in it
   is the server's word there, and the guarantee one against a server that follows the protocol.
   A client trains in the agreed rounds and no more, and its part goes into one sum of each (`secure_sum`).
-  The server draws the cohort, so against it, too, only the part without sampling holds. Sums are taken in fixed point
-  after the noise; the guarantee is for real numbers (`privacy.noise`).
+  The server draws the cohort, so against it, too, only the part without sampling holds.
+
+The server may send any model, also a false one. So no number of the model touches the noise, or the rounding of either:
+a part is the sum of three vectors of integers, in units of 2^-f (f = 32 fractional bits), modulo 2^64,
+
+    round(2^f w) + trunc(2^f (w_i - w) min(1, S / ||w_i - w||_2)) + e,        e discrete Gaussian.
+
+The first is known to the server; the second is rounded towards zero, so its norm stays below 2^f S; the third is drawn
+as integers (`privacy.gaussian.discrete_gaussian`). Were the sum of the three rounded to float32 instead, a false model
+of 1.5 * 2^22, whose numbers are .5 apart, would round every part of the noise away: the server then reads which changes
+are above .25 (`tacit.benchmarks.attacks.rounding`). A client also refuses a model whose float32 numbers are further
+apart than 1/16 of the deviation of its own noise (`Clipped.problem`): no training of interest begins from one.
+The sum of h such e is within exp(-pi^2 v^2) a number of a discrete Gaussian (v > 16 the deviation of e in units; see
+`cells.cells`), whose Renyi divergence under a shift is no larger than that of normal noise (Canonne, Kamath, Steinke,
+NeurIPS 2020, theorem 4). Samples are within 2^-46 a number and client of the exact distribution, which the stated delta
+leaves out, as it does for all noise of `privacy.noise`.
 
 The cohort is drawn from the server's own entropy, as the noise is. With entropy = "seeded" both follow from the run's
 seed: whoever has it takes the noise off, and no guarantee holds; a cohort is then counted as known, as if all clients
@@ -36,17 +51,27 @@ Clients do not send their losses; one that is drawn and has nothing to train on 
 all, and counts one. That a client takes part, and how many points and labels it has, is not covered.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.crypto import fixed_point
+from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
-from tacit.sim.hollow import blank, hollow
+from tacit.sim.hollow import blank, filled, hollow
 from tacit.sim.streams import Entropy
 
 __all__ = ["Clipped"]
+
+_COARSEST = 1 / 16
+"""The largest distance of a model's float32 numbers that a client accepts, in deviations of its own noise."""
+
+_LEAST_DEVIATION = 16
+"""The least deviation of a client's noise in units of a sum: sums of so much are discrete Gaussian, within 2^-3600."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +99,61 @@ class Clipped:
         """The standard deviation of the noise in the sum, z S."""
         return self.multiplier * self.clip if self.multiplier else 0.0
 
+    @property
+    def at_clients(self) -> bool:
+        """True if clients add noise."""
+        return self.at == "clients" and self._deviation > 0
+
+    def own_deviation(self, parts: int) -> float:
+        """The standard deviation of a client's noise, where that of `parts` >= 1 clients is to be enough."""
+        return self._deviation / math.sqrt(parts)
+
+    def unfit(self, parts: int, fraction_bits: int) -> str:
+        """The reason why the noise of a client does not fit the words of a sum; "" if it does."""
+        own, unit = self.own_deviation(parts), 2.0**-fraction_bits
+        least, most = _LEAST_DEVIATION * unit, LARGEST_DEVIATION * unit
+        if not self.clip < 2.0 ** (62 - fraction_bits):
+            return f"changes of the length {self.clip:g} do not fit a secure sum, which takes numbers below 2^30"
+        if least <= own <= most:
+            return ""
+        return f"each client's noise has the deviation {own:.3g}, and a secure sum takes {least:.3g} to {most:.3g}"
+
+    def problem(self, model: bytes, parts: int) -> str:
+        """The reason why a client with noise refuses `model`; "" if there is none.
+
+        `model` is float32 numbers. Their distance must be small against the noise of one of `parts` clients.
+        """
+        numbers = decode(model)
+        peak, own = np.abs(numbers).max(initial=0), self.own_deviation(parts)
+        if not np.isfinite(peak):
+            return "its model has numbers that are infinite or not a number"
+        apart = float(np.spacing(np.float32(peak)))
+        if apart <= _COARSEST * own:
+            return ""
+        limit = f"more than {_COARSEST:g} of the deviation of a client's noise, {own:.3g}"
+        return f"the numbers of its model are up to {apart:.3g} apart, {limit}"
+
+    @hollow(lambda self, before, after, parts, fraction_bits, terms, entropy: filled(len(after) // 4, np.uint64))
+    def words(
+        self, before: bytes, after: bytes, parts: int, fraction_bits: int, terms: int, entropy: Entropy
+    ) -> NDArray[Any]:
+        """The part of a client with noise in a sum, (numbers,) words in units of 2^-fraction_bits modulo 2^64.
+
+        It trained from the model `before` to `after`. The noise of `parts` clients is enough; `terms`: the most clients
+        in a sum. Raises ValueError if a number of `before` does not fit a sum.
+        """
+        start = decode(before).astype(np.float64)
+        words = fixed_point.encode(start, fraction_bits, terms)
+        change, norm = _change(start, after)
+        factor = min(1.0, self.clip * (1 - 1e-12) / norm) if norm else 1.0  # a hair less: products are rounded
+        own = np.trunc(change * factor * 2.0**fraction_bits).astype(np.int64)
+        noise = discrete_gaussian(self.own_deviation(parts) * 2.0**fraction_bits, own.shape, entropy)
+        return words + own.view(np.uint64) + noise.view(np.uint64)
+
+    def words_work(self, numbers: int) -> dict[str, int]:
+        """The operations of `words` for a model of `numbers` numbers: those of `sent`, and coins of the noise."""
+        return {"vector.add": 3 * numbers, "aes.byte": 80 * numbers}
+
     def sent_work(self, numbers: int) -> dict[str, int]:
         """The operations of `sent` for a model of `numbers` numbers."""
         return {"vector.add": 3 * numbers}
@@ -82,24 +162,16 @@ class Clipped:
         """The operations of `released` for a model of `numbers` numbers."""
         return {"vector.add": 2 * numbers}
 
-    @hollow(lambda self, before, after, fewest, entropy: blank(len(after)))
-    def sent(self, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
-        """The model that a client sends after training from `before` to `after`. `fewest`: the least models in a round.
-
-        With noise at the clients `fewest` >= 2.
-        """
+    @hollow(lambda self, before, after: blank(len(after)))
+    def sent(self, before: bytes, after: bytes) -> bytes:
+        """The model that a client without noise of its own sends after training from `before` to `after`."""
         start = decode(before).astype(np.float64)
-        change = decode(after) - start
-        norm = float(np.linalg.norm(change))
-        if not np.isfinite(norm):  # training has diverged: it changes nothing, whatever the others have
-            change, norm, after = np.zeros_like(start), 0.0, before
-        own = self._deviation / np.sqrt(fewest - 1) if self.at == "clients" else 0.0
-        if norm <= self.clip and not own:
+        change, norm = _change(start, after)
+        if norm is None:
+            return before
+        if norm <= self.clip:
             return after  # to the bit what FedAvg sends
-        change *= min(1.0, self.clip / norm) if norm else 1.0
-        if own:
-            change += own * gaussian(change.shape, entropy)
-        return encode(start + change)
+        return encode(start + change * (self.clip / norm))
 
     @hollow(lambda self, mean, models, entropy: blank(len(mean)))
     def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
@@ -109,3 +181,10 @@ class Clipped:
             return mean
         numbers = decode(mean).astype(np.float64)
         return encode(numbers + deviation * gaussian(numbers.shape, entropy))
+
+
+def _change(start: NDArray[np.float64], after: bytes) -> tuple[NDArray[np.float64], float | None]:
+    """The change from the model `start` to `after`, and its L2 norm; zeros and None where training has diverged."""
+    change = decode(after) - start
+    norm = float(np.linalg.norm(change))
+    return (change, norm) if np.isfinite(norm) else (np.zeros_like(start), None)

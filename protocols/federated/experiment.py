@@ -15,12 +15,21 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
 from tacit.parties.party import Party
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import largest
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
-from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, fewest_hidden, tolerance_of
+from tacit.protocols.federated.averaging import (
+    Averaging,
+    Plain,
+    SecAggPlus,
+    Secure,
+    colluding_of,
+    fewest_hidden,
+    tolerance_of,
+)
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -30,7 +39,7 @@ from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.federated.secure_averages import ByCommittee, Flamingo, LightSecAgg, Proved
-from tacit.protocols.identities import identities_of
+from tacit.protocols.identities import identities_of, signing_colluding
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
@@ -53,6 +62,7 @@ __all__ = [
     "cohorts_of",
     "method_of",
     "model_of",
+    "most_called",
     "overselects",
     "settings_of",
     "smallest_cohort",
@@ -209,7 +219,8 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
 def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
     """The algorithm with its server update, and Shamir's threshold for FedProp."""
     training, algorithm = tables.training, ALGORITHMS[tables.protocol.name]
-    base = algorithm(Options(spec, parameters_of(tables, spec.classes), tables.seed, training.device))
+    called = rounded_up(training.share, tables.data.clients)
+    base = algorithm(Options(spec, parameters_of(tables, spec.classes, called), tables.seed, training.device))
     extra = UPDATES[algorithm.update or training.update]
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
 
@@ -325,7 +336,9 @@ def settings_of(
     algorithm = ALGORITHMS[tables.protocol.name]
     kind: Callable[..., TrainingSettings] = TrainingSettings
     if algorithm.predicts:
-        kind = partial(fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes))
+        kind = partial(
+            fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes, tables.data.clients)
+        )
     elif algorithm.buffered:
         kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, labels))
     settings = kind(
@@ -345,7 +358,28 @@ def settings_of(
         byzantine=_byzantine(tables, spec, labels),
         able=sum(1 for count in labels if count),
     )
+    if isinstance(settings.averaging, Secure):
+        settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
+
+
+def _withstanding(
+    settings: TrainingSettings, averaging: Secure, tables: TrainingTables, labels: Collection[int]
+) -> Secure:
+    """`averaging` among the clients that a round calls, C of whom may collude with the server."""
+    among_all = averaging.name in (Secure.name, Proved.name) or settings.private is not None
+    called = most_called(settings, labels) if among_all else smallest_cohort(settings, labels)
+    identities = averaging.identities and averaging.identities.withstanding(signing_colluding(tables, called))
+    return replace(averaging, assumed=Assumed(called, colluding_of(tables, called), 0), identities=identities)
+
+
+def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """The size of the largest cohort among clients with these numbers of `labels`, however many come.
+
+    In private training, clients that have not enrolled are drawn like those that have labels.
+    """
+    everybody = settings.private is not None or settings.trains_unlabeled(settings.rounds)
+    return rounded_up(settings.share, len(labels) if everybody else sum(1 for count in labels if count))
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
@@ -377,7 +411,9 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
     if settings.averaging.individual:
         return 1
     made_for_many = settings.private is not None and settings.private.at == "clients"
-    return fewest_hidden(smallest_cohort(settings, labels), made_for_many)
+    one = settings.averaging
+    colluding = one.assumed.colluding if isinstance(one, Secure) and one.name == Secure.name else 0
+    return fewest_hidden(smallest_cohort(settings, labels), made_for_many, colluding)
 
 
 def sum_dimension(settings: TrainingSettings) -> int:

@@ -48,14 +48,14 @@ from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import require
+from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
 from tacit.protocols.rounds.rounds import Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.refusal import may_answer
+from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator
@@ -209,6 +209,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     def is_allowed(self, call: TrainingRound) -> bool:
         if not self.settings.averaging.individual:
             self.basis = hashlib.sha256(call.model).digest()
+        private = self.settings.private
+        if private is not None and private.at_clients and (problem := private.problem(call.model, self._noisy)):
+            refuse(self, f"take part in round {self.round}: {problem}")
+            return False
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
 
     async def go_on_at(self, place: str) -> bool:
@@ -268,11 +272,24 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             sent = Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
             false = settings.byzantine.get(self.name)
             return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
-        noise, fewest = self.entropy("noise"), settings.averaging.fewest(settings.min_clients)
-        cost = settings.private.sent_work(len(model) // 4)
-        model = await self.compute(cost, settings.private.sent, before, model, fewest, noise)
+        private, numbers = settings.private, len(model) // 4
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
+        if private.at_clients:
+            arguments = before, model, self._noisy, settings.averaging.fraction_bits, settings.clients
+            noise = self.entropy("noise")
+            try:
+                words = await self.compute(private.words_work(numbers), private.words, *arguments, noise)
+            except ValueError as error:
+                refuse(self, f"take part in round {self.round}: {error}")
+                raise Withdrawn(str(error)) from None
+            return Update((), 1.0, 0.0, words=words)
+        model = await self.compute(private.sent_work(numbers), private.sent, before, model)
         return Update((model, *trained.sent), 1.0, 0.0)
+
+    @property
+    def _noisy(self) -> int:
+        """The number of clients in an average whose noise must be enough."""
+        return self.settings.averaging.honest(self.settings.min_clients)
 
     async def _falsified(self, false: FalseUpdate, before: bytes, update: Update) -> Update:
         """The update that this client sends as a Byzantine client."""
@@ -285,7 +302,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         """Send `update` by the agreed way of averaging; with the client's own noise only once a round."""
         settings = self.settings
         if settings.private is not None and settings.private.at == "clients":
-            release(self, "models with noise", b"".join(update.vectors))
+            content = b"".join(update.vectors) if update.words is None else update.words.tobytes()
+            release(self, "models with noise", content)
         limits = settings.min_clients, settings.deadline, settings.called(self.round)
         await settings.averaging.client(self, update, settings.expected, *limits)
 

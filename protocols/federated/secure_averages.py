@@ -330,7 +330,7 @@ class ProvedAveraging(SecureAveraging):
     """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
 
     takes = (reports.Reports(_task_of, based=True, signs=True),)
-    uses = ("protocol.identity", *QUANTISING[:2])
+    uses = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING[:2])
     learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:

@@ -104,7 +104,7 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
     known gone clients may be too small.
     """
     server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
-    least = max(server.settings.min_clients, trial.scenario.protocol.threshold or 0)
+    least = max(server.settings.min_clients, server.fewest, trial.scenario.protocol.threshold or 0)
     able = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not silent}
     for record in trial.records:
         well = [name for name in record.cohort if affected.well_since(name, record.began)]

@@ -7,8 +7,10 @@ them.
 | server, `witness` | Agreement | server -> each in U3 | 64 s | the signatures of s of U3, by their places in it |
 
 Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
-`dealing`. s = floor(2 |P| / 3) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
-signatures, even if |P| / 3 clients sign whatever the server likes. Other sums sign in the same way, with a number of
+`dealing`. s = floor((|P| + C) / 2) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
+signatures, even if C clients sign whatever the server likes, for two sets of s share more than C. C is the third of the
+clients that the round CALLED, unless `protocol.corrupt_clients` states another share of them: a third of those that
+came would fall with each honest client that does not come. Other sums sign in the same way, with a number of
 signatures of their own (`lightsecagg`, `committee`). The server forwards valid signatures; if there are too few,
 clients that have not signed by the deadline are lost.
 """
@@ -21,7 +23,7 @@ from typing import Any
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, title_of
+from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, signing_colluding, title_of
 from tacit.protocols.parts import Among, Choice, Part
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
@@ -59,7 +61,7 @@ class Signed:
 
     @property
     def least(self) -> int:
-        return needed(len(self.titles))
+        return needed(len(self.titles), self.identities.colluding)
 
 
 def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, SharedSecret]) -> Signed | None:
@@ -70,9 +72,9 @@ def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, S
     return Signed(identities, titles | {me.name: f"{me.name}#{me.incarnation}"})
 
 
-def needed(joined: int) -> int:
-    """The number s of signatures, for |P| = `joined`."""
-    return 2 * joined // 3 + 1
+def needed(joined: int, colluding: int | None = None) -> int:
+    """The number s of signatures, for |P| = `joined` and C = `colluding`; None: a third of P, where all have come."""
+    return (joined + (joined // 3 if colluding is None else colluding)) // 2 + 1
 
 
 def _parts(names: Sequence[str], survivors: Sequence[str]) -> tuple[bytes, bytes]:
@@ -228,7 +230,8 @@ class Agreeing(Part):
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p = len(among.names)
-        return {"Agreed": p * SIGNATURE_BYTES, "Agreement": p * needed(p) * SIGNATURE_BYTES}
+        signatures = needed(p, signing_colluding(tables, p))
+        return {"Agreed": p * SIGNATURE_BYTES, "Agreement": p * signatures * SIGNATURE_BYTES}
 
 
 def if_signed(*takes: Step) -> Choice:

@@ -11,26 +11,28 @@
 Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
 0 to 2 and 4 (round 3, signatures, is for active attackers). FedProp uses it for its rows. In each attempt every client
 makes a second pair and a 32-byte personal seed, and deals both among the |A| of the attempt: t shares restore them, by
-default t = floor(|A| / 2) + 1. The pair masks come from the second pair's secrets; over them lies a mask from the
+default t = floor((|A| + C) / 2) + 1, where C of the clients that were called may collude with the server (0 unless the
+scenario states a share). The pair masks come from the second pair's secrets; over them lies a mask from the
 personal seed. For a lost client, t clients reveal the second key, so that its pair masks can be taken out of the sum;
 for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client answers
 one U3 an attempt, with one kind of share for each client.
 
 A client enforces its own protection by refusals (`refusal`). It deals once in a round and attempt, also if it is called
 again or comes back after a crash, among an A of clients that it knows from the set-up. It computes t itself, always
-more than |A| / 2. A and U3 have at least the agreed smallest number of clients, and U3 at least t of A. The seals of
-the shares are bound to A and its second keys: a client shown another A has none of them. Where the server is to open a
-sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds shares, for each client may be shown
-an U3 of its own.
+more than (|A| + C) / 2. A and U3 have at least the agreed smallest number of clients, and C + 2, and U3 at least t of
+A. The seals of the shares are bound to A and its second keys: a client shown another A has none of them. Where the
+server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds shares, for each
+client may be shown an U3 of its own.
 
 The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
 for those of U3 half a deadline), and the trace names who sent it. With fewer than t shares of one secret the attempt
 fails. Where shares do not fit together the server waits for all answers, finds the wrong ones as far as possible
 (`share_errors`), and goes on with the others.
 
-Security: semi-honest, no collusion between server and clients; then less than t shares leave the client, and t - 1 say
-nothing (`shamir`). With t > |A| / 2 not even a server that shows two halves of the clients different sets gets both
-secrets of one. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
+Security: semi-honest, up to C clients collude with the server; then less than t shares of one kind are with it, and
+t - 1 say nothing (`shamir`). With t > (|A| + C) / 2 not even a server that shows two halves of the clients different
+sets, and has the shares of C, gets both secrets of one: for both it lacks 2 t - 2 C shares, more than there are honest
+clients. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -299,8 +301,8 @@ def _everybody(
     """The circle of all clients of A; None if `me` refuses it. Raises ValueError."""
     names = tuple(public_keys)
     check_own(me, public_keys, own.pair)
-    threshold = max(quorum.threshold_of(chosen, len(names)), signed.least if signed else 0)
-    problem = least.problem(names) or ("" if threshold <= len(names) else f"{len(names)} are fewer than {threshold}")
+    threshold = max(quorum.threshold_of(chosen, len(names), least.colluding), signed.least if signed else 0)
+    problem = least.problem(names) or _beyond(len(names), threshold, least.colluding, signed)
     if problem:
         refuse(me, f"take part in a sum: {problem}")
         return None
@@ -309,6 +311,14 @@ def _everybody(
     titles = {name: secrets[name].names for name in others}
     contexts = dict.fromkeys(others, shown)
     return Circle(names, names, public_keys, titles, contexts, threshold, least, len(names), signed)
+
+
+def _beyond(members: int, threshold: int, colluding: int, signed: Signed | None) -> str:
+    """The problem of an A that is smaller than t; "" if it is not."""
+    if threshold <= members:
+        return ""
+    signing = signed.identities.colluding if signed is not None else None
+    return f"{members} are fewer than {threshold}{quorum.too_few_for(threshold, max(colluding, signing or 0))}"
 
 
 def check_own(me: Client, public_keys: Mapping[str, bytes], pair: KeyPair) -> None:
@@ -376,11 +386,12 @@ async def gather(
     deadline: float,
     least: int = 0,
     identities: Identities | None = None,
+    colluding: int = 0,
 ) -> Announced:
     """Collect the second public keys of an attempt that was just begun; clients whose keys are missing are lost.
 
     `least`: the smallest number of clients over which clients let a sum be opened, if they enforce it. With
-    `identities` keys are signed.
+    `identities` keys are signed. `colluding`: C, as clients take it.
     """
     size = None if identities is None else KEY_BYTES
     answers = await collect_keys(me, DealtKey, candidates, deadline, lambda answer: (answer.public_key[:size],))
@@ -394,8 +405,8 @@ async def gather(
             del keys[name], titles[name]
             me.lose([name], f"its key to be dealt is refused: {problem}")
             me.dismiss([name], f"your key to be dealt is refused: {problem}")
-    t = quorum.threshold_of(chosen, len(keys))
-    fewest = quorum.fewest_left(len(keys), t, least) if least else t
+    t = quorum.threshold_of(chosen, len(keys), colluding)
+    fewest = quorum.fewest_left(len(keys), t, least, colluding) if least else t
     return Announced(me.attempt, keys, titles, t, fewest, None, identities, signatures, signers=t)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tacit.parties.party import Party
 from tacit.protocols.crypto.assumed import NotCarried
+from tacit.protocols.sums.quorum import too_few_for
 from tacit.sim.trace import Fact
 
 __all__ = [
@@ -39,18 +40,25 @@ Stamp = tuple[int, int]
 class Least:
     """The smallest number of `clients`, of those that are `counted`, among which a client lets its values be summed.
 
-    None counts all.
+    None counts all. `colluding`: C, how many of those that were called may collude with the server; a sum has two more.
     """
 
     clients: int
     counted: Container[str] | None = None
+    colluding: int = 0
+
+    @property
+    def fewest(self) -> int:
+        """The fewest counted clients of a sum."""
+        return max(self.clients, self.colluding + 2) if self.colluding else self.clients
 
     def problem(self, names: Sequence[str]) -> str:
         """The problem of a sum over `names`; "" if they are enough."""
         count = sum(self.counted is None or name in self.counted for name in set(names))
-        if count >= self.clients:
+        if count >= self.fewest:
             return ""
-        return f"{count} clients{'' if self.counted is None else ' with labels'} are fewer than {self.clients}"
+        what = f"{count} clients{'' if self.counted is None else ' with labels'} are fewer than {self.fewest}"
+        return what + too_few_for(self.fewest, self.colluding)
 
 
 def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> bool:

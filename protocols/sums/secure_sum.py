@@ -32,10 +32,11 @@ same bytes. U3 are the clients left at the last chunk. With fewer than t answers
 over the same vectors: a late answer lets the server open the first sum, too, and the difference of the two reveals the
 values of the client that was late.
 
-Security: semi-honest, no collusion between server and clients. The server learns the sum over U3 and who is in it. The
-clients learn who takes part. A party that knows all vectors but one learns the last: `min_clients` bounds A and U3 from
-below. Clients enforce that and the other rules of `dealing`; U3 exceeds both `min_clients` and t, so that a server that
-names a different U3 to each client opens no sum over fewer (`quorum.fewest_left`). From its first MaskedChunk on a
+Security: semi-honest, and up to C of the clients that are called collude with the server (`Settings.assumed`; C = 0
+unless the scenario states a share). The server learns the sum over U3 and who is in it. The clients learn who takes
+part. A party that knows all vectors but one learns the last: `min_clients`, and C + 2, bound A and U3 from below.
+Clients enforce that and the other rules of `dealing`; U3 exceeds these and t, so that a server that names a different
+U3 to each client opens no sum over fewer (`quorum.fewest_left`). From its first MaskedChunk on a
 client refuses every other attempt of that round, or of an earlier one, and remembers it over a crash; before, it
 follows the server into a later attempt. One vector goes into the sum of one round.
 
@@ -57,6 +58,7 @@ from tacit.parties.server import Server
 from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import decode, encode
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
@@ -69,6 +71,7 @@ from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work,
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
+from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
@@ -150,7 +153,8 @@ REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, dealing.Survivors, consiste
 class Settings:
     """The public settings of a sum over vectors of `dimension` numbers, sent `chunk` at a time.
 
-    `threshold`: t, if more than floor(|A| / 2) + 1; `min_clients`: the smallest number of clients in a sum; `deadline`:
+    `threshold`: t, if more than floor((|A| + C) / 2) + 1; `min_clients`: the smallest number of clients in a sum, which
+    is never below C + 2; `assumed`: C of the clients that the round calls, where keys are dealt among all; `deadline`:
     the longest wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph
     (`neighbours`) that tolerates these losses, without a set-up; None: with all clients, after the set-up of the round.
     `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`assumed`).
@@ -168,6 +172,7 @@ class Settings:
     identities: Identities | None = None
     word_bits: int = WHOLE
     called: int = 0
+    assumed: Assumed = quorum.NOBODY
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.called < 1:
@@ -176,6 +181,16 @@ class Settings:
             raise ValueError("sets of a sum in a graph are not signed: no client sees all of them.")
         if self.dimension < 1 or self.chunk < 1:
             raise ValueError(f"dimension(={self.dimension}) and chunk(={self.chunk}) must be >= 1.")
+
+    @property
+    def colluding(self) -> int:
+        """C: how many clients may collude with the server."""
+        return self.assumed.colluding
+
+    @property
+    def fewest(self) -> int:
+        """The fewest clients in a sum."""
+        return max(self.min_clients, self.colluding + 2) if self.colluding else self.min_clients
 
     @property
     def blocks(self) -> list[Block]:
@@ -250,10 +265,11 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
         return await neighbours.deal(me, settings.tolerance, settings.called, settings.min_clients, settings.deadline)
-    signed, least = consistency.signed_by(me, settings.identities, secrets), Least(settings.min_clients)
+    signed = consistency.signed_by(me, settings.identities, secrets)
+    least = Least(settings.min_clients, colluding=settings.colluding)
     dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
-        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, settings.min_clients)
+        dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, least.fewest, least.colluding)
     return dealt
 
 
@@ -309,11 +325,13 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
     """Sum the vectors of `clients`, or of the living ones. Raises Abort."""
 
     if settings.identities is not None:
-        settings = replace(settings, threshold=max(settings.threshold or 0, consistency.needed(len(clients))))
+        signatures = consistency.needed(len(clients), settings.identities.colluding)
+        settings = replace(settings, threshold=max(settings.threshold or 0, signatures))
+    fewest, colluding = settings.fewest, settings.colluding
 
     def require_enough(members: tuple[str, ...]) -> None:
-        require(len(members), "clients", settings.min_clients)
-        t = quorum.threshold_of(settings.threshold, len(members))
+        require(len(members), "clients", fewest, quorum.limit_of(settings.min_clients, colluding))
+        t = quorum.threshold_of(settings.threshold, len(members), colluding)
         require(len(members), "clients", t, "protocol.threshold")
 
     candidates = tuple(clients)
@@ -355,7 +373,7 @@ async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings
             me, candidates, settings.tolerance, settings.called, settings.deadline, settings.min_clients
         )
     return await dealing.gather(
-        me, candidates, settings.threshold, settings.deadline, settings.min_clients, settings.identities
+        me, candidates, settings.threshold, settings.deadline, settings.fewest, settings.identities, settings.colluding
     )
 
 
@@ -384,7 +402,7 @@ async def _with_shares(me: Server, attempt: dealing.Announced, settings: Setting
         # What the silent hold nobody knows: without them, who is to blame for missing shares is seen among the others.
         said = [missing[holder] for holder in attempt.holders(name) if holder in missing]
         all_said = len(said) == len(attempt.holders(name))
-        some = min(len(said), quorum.threshold_of(settings.threshold, len(said)))
+        some = min(len(said), quorum.threshold_of(settings.threshold, len(said), settings.colluding))
         needed = attempt.threshold if all_said else some
         return sum(name not in other for other in said) >= needed
 
@@ -418,7 +436,7 @@ async def _gather_chunks(me: Server, names: tuple[str, ...], settings: Settings)
                     break
         asked = len(names)
         names = without_silent(me, names, sent, settings.deadline)
-        require(len(names), "clients", settings.min_clients)
+        require(len(names), "clients", settings.fewest, quorum.limit_of(settings.min_clients, settings.colluding))
         if len(names) < asked and number > 0:  # what the lost sent before is in the sum
             number = 0
             if ring.flags.writeable:
@@ -489,7 +507,7 @@ class SecureSum(Phase):
     def _settings(self, keys: Any, clients: int) -> Settings:
         least, deadline = max(2, keys.min_clients), duration(keys.deadline)
         found = Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
-        return replace(found, word_bits=self.word_bits(keys, clients))
+        return replace(found, word_bits=self.word_bits(keys, clients), assumed=Assumed(0, _colluding(keys, clients), 0))
 
     async def client(self, me: Client, keys: Any, group: setup.Group, public: NDArray[np.float64]) -> None:
         vector: NDArray[Any] = np.asarray(self.vector(keys, me.shard, public), np.float64)
@@ -508,4 +526,11 @@ class SecureSum(Phase):
         return Found(over, np.asarray(self.result(keys, values), np.float64))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return [SumBounds("secure_sum", max(2, tables.protocol.min_clients), value_bits=self.value_bits)]
+        colluding = _colluding(tables.protocol, clients)
+        least = max(colluding + 2, tables.protocol.min_clients)
+        return [SumBounds("secure_sum", least, value_bits=self.value_bits, colluding=colluding)]
+
+
+def _colluding(keys: Any, called: int) -> int:
+    """C by the keys of a protocol, which may lack `corrupt_clients`."""
+    return rounded_up(getattr(keys, "corrupt_clients", None) or 0.0, called)

@@ -32,9 +32,10 @@ def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str,
     return formula(options_of(keys), points)
 
 
-def parameters_of(tables: XclpTables, classes: int) -> Parameters:
-    """XCLP's parameters."""
+def parameters_of(tables: XclpTables, classes: int, called: int | None = None) -> Parameters:
+    """XCLP's parameters. `called`: how many clients a round calls; None: those of a group."""
     keys = tables.protocol
+    called = -(-tables.data.clients // keys.groups) if called is None else called
     return Parameters(
         variant=variant_of(keys),
         recovery=ROW_SUMS[keys.recovery].make(keys.threshold),
@@ -50,8 +51,9 @@ def parameters_of(tables: XclpTables, classes: int) -> Parameters:
         deadline=duration(keys.deadline),
         rounds=keys.rounds,
         flip=flip_of(tables.privacy),
-        identities=identities_of(tables),
+        identities=identities_of(tables, called),
         orthogonal=keys.planes == "orthogonal",
+        colluding=keys.colluding_of(called),
     )
 
 

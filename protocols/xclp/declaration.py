@@ -24,7 +24,7 @@ from tacit.protocols.promises import Promise
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp import influence
 from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameters_of, shown, variant_of
-from tacit.protocols.xclp.keys import XclpTables
+from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
 from tacit.protocols.xclp.solvers import FACTORED
@@ -86,7 +86,7 @@ ACROSS = tuple(
     f"protocol.{key}"
     for key in (
         "hamming", "key_bits", "insecure_keys", "packing", "rerandomise", "group", "short_exponents", "recovery",
-        "threshold", "identity", "min_clients", "rows", "fraction_bits",
+        "threshold", "corrupt_clients", "identity", "min_clients", "rows", "fraction_bits",
     )
 )  # fmt: skip
 """The keys of computations across the clients' points."""
@@ -316,9 +316,22 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", f"{part}{problem}")
+    if keys.recovery != "restart" and (problem := carrying(keys, len(together))):
+        raise Problem("protocol.corrupt_clients", f"{part}{problem}")
     if keys.threshold is not None and keys.threshold > len(together):
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
+
+
+def carrying(keys: ProtocolKeys, called: int) -> str:
+    """The reason why `called` clients cannot carry those that may collude; "" if they can."""
+    colluding = keys.colluding_of(called)
+    if not colluding or colluding + 2 <= called:
+        return ""
+    return (
+        f"{keys.corrupt_clients:g} of {called} clients are C = {colluding} that may collude with the server, and a sum "
+        f"needs C + 2 clients; allowed: up to {max(0, called - 2) / called:g}"
+    )
 
 
 def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> None:

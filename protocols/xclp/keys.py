@@ -7,6 +7,7 @@ from msgspec import Meta
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
+from tacit.sim.shares import rounded_up
 from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration
 
@@ -83,7 +84,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=2)] | None,
         about(
             'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s masks, if this is '
-            "more than a majority of the summing clients (default: a majority).",
+            "more than a majority of the summing clients (default: a majority; with `corrupt_clients`, more than half "
+            "of these and C).",
             unit="clients",
         ),
     ] = None
@@ -95,11 +97,22 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=2,
         ),
     ] = 3
+    corrupt_clients: Annotated[
+        Annotated[float, Meta(ge=0, lt=1)] | None,
+        about(
+            "Share of the called clients that may collude with the server (rounded up: C of them). It applies to sums "
+            'whose masks all clients deal in shares (`recovery = "shamir"`, `training.averaging = "secure"`, secure '
+            "votes, and sums of your own) and to those of `prio3`. More shares are then needed to open a sum, and no "
+            "sum is opened over fewer than C + 2 clients, however many are lost. The default is 0, and a third for "
+            "signatures (`identity`). For other sums, set `training.corrupt_clients`.",
+        ),
+    ] = None
     identity: Annotated[
         Literal["none", "signed"],
         about(
             "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all clients know. In "
-            "sums with secret shares, more than 2/3 of the clients must also sign who takes part and who is left. "
+            "sums with secret shares, more than half of the clients must also sign who takes part and who is left, and "
+            "half of those that may collude beyond that (`corrupt_clients`, by default a third of the called clients). "
             "Clients then detect, reject and name a server that swaps a key or shows different lists. In a "
             'simulation, the long-term keys follow from the seed. Training needs `training.averaging = "secure"` or '
             "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for, and each client "
@@ -167,6 +180,10 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "points together."
         ),
     ] = True
+
+    def colluding_of(self, called: int) -> int:
+        """C: how many of the `called` clients may collude with the server in a sum by shares among all clients."""
+        return rounded_up(self.corrupt_clients or 0.0, called)
 
 
 class XclpTables(Tables, Protocol):

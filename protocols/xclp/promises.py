@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from tacit.protocols import setup
+from tacit.protocols.identities import signing_colluding
 from tacit.protocols.outcome import SERVER_LOST_AT, TOO_FEW
 from tacit.protocols.promises import Affected, Promise, Trial, announced, cut_short, equals_oracle
 from tacit.protocols.rounds.returning import NOT_AGAIN
+from tacit.protocols.sums.consistency import needed
 
 __all__ = ["BLOCKS", "MASKS_ONCE", "promises_of", "without_block"]
 
@@ -32,8 +34,11 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
     protocol = trial.scenario.protocol
     least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
     joined = min(map(len, server.groups))
-    if protocol.identity == "signed" and protocol.recovery != "restart":
-        least = max(least, 2 * joined // 3 + 1)
+    if protocol.recovery != "restart":
+        colluding = protocol.colluding_of(joined)
+        least = max(least, colluding + 2, (joined + colluding) // 2 + 1 if colluding else 0)
+        if protocol.identity == "signed":
+            least = max(least, needed(joined, signing_colluding(trial.scenario, joined)))
     labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
     left = max((labeled & {*group} - affected.clients for group in server.groups), key=len)
     if len(left) >= least:

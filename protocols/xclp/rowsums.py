@@ -44,7 +44,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import consistency
+from tacit.protocols.sums import consistency, quorum
 from tacit.protocols.sums.dealing import Survivors
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round, refuse
@@ -126,7 +126,8 @@ class Scores:
 class Candidates:
     """The possible members of the sum: l_j and |R_j| of each. At least `min_clients` with labels must remain.
 
-    With `identities` keys and sets are signed, the latter by enough of the clients that `joined`, |P|.
+    With `identities` keys and sets are signed, the latter by enough of the clients that `joined`, |P|. `colluding`: C,
+    how many clients may collude with the server where masks are dealt in shares.
     """
 
     labeled: Mapping[str, int]
@@ -135,15 +136,18 @@ class Candidates:
     min_clients: int
     identities: Identities | None = None
     joined: int = 0
+    colluding: int = 0
 
     @property
     def signers(self) -> int:
         """The number of clients that must sign the survivors; 0 without signatures."""
-        return 0 if self.identities is None else consistency.needed(self.joined)
+        return 0 if self.identities is None else consistency.needed(self.joined, self.identities.colluding)
 
     def require(self, names: Iterable[str]) -> None:
         """Raise Abort when too few of `names` have labels."""
-        require(sum(self.labeled[name] > 0 for name in names), "clients with labels", self.min_clients)
+        fewest = Least(self.min_clients, colluding=self.colluding).fewest
+        limit = quorum.limit_of(self.min_clients, self.colluding)
+        require(sum(self.labeled[name] > 0 for name in names), "clients with labels", fewest, limit)
 
     def read(self, names: Sequence[str], sender: str, answer: MaskedRows) -> dict[str, Ring]:
         """Decode the masked values of `sender` on the block of each other of `names`. Raises ValueError."""

@@ -76,7 +76,7 @@ class InGraph(Shamir):
     tolerance: Tolerance = field(default_factory=Tolerance)
     name: ClassVar[str] = "secagg+"
 
-    def needed(self, members: int) -> int:
+    def needed(self, members: int, colluding: int = 0) -> int:
         fewest = self.tolerance.of(members).fewest
         return fewest if members < fewest else self._degree(members).threshold
 

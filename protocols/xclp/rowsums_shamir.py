@@ -29,9 +29,10 @@ attempt begins among those who answered, with fresh keys, seeds and masks: on ea
 sums of two attempts say no more than one. `min_clients` counts clients of U3 with labels; the others send masked zeros.
 Clients, who know from `Rows`, and so from the server, which points are labeled, refuse an A or a U3 with fewer.
 
-Security: semi-honest, no collusion between server and clients; `dealing` describes what is revealed and what clients
-enforce. The server sees on each block values under masks that it cannot all take out, sets and numbers of attempts.
-Client j learns its rows of Z.
+Security: semi-honest, no collusion between server and clients; where a scenario states a share of colluding clients,
+t and the fewest clients with labels carry C of them (`dealing`, which describes what is revealed and what clients
+enforce), but a client that gives the server its keys also gives it the hash planes (`lsh`). The server sees on each
+block values under masks that it cannot all take out, sets and numbers of attempts. Client j learns its rows of Z.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,15 +75,15 @@ Pair = tuple[bytes | None, bytes, bool]
 
 @dataclass(frozen=True)
 class Shamir:
-    """Recovery by shares of second keys and seeds. `threshold`: t, if above floor(|A| / 2) + 1."""
+    """Recovery by shares of second keys and seeds. `threshold`: t, if above floor((|A| + C) / 2) + 1."""
 
     threshold: int | None = None
     name: ClassVar[str] = "shamir"
     waits: ClassVar[int] = 3
 
-    def needed(self, members: int) -> int:
-        """The smallest number of clients in a sum that begins among `members` of A."""
-        return quorum.threshold_of(self.threshold, members)
+    def needed(self, members: int, colluding: int = 0) -> int:
+        """The smallest number of clients in a sum that begins among `members` of A, with C `colluding` clients."""
+        return quorum.threshold_of(self.threshold, members, colluding)
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
@@ -95,7 +96,8 @@ class Shamir:
     ) -> dealing.Announced:
         """Collect second public keys from `names`; returns the attempt with its set A."""
         t = max(self.threshold or 0, candidates.signers)
-        return await dealing.gather(me, names, t, deadline, identities=candidates.identities)
+        secrecy = {"identities": candidates.identities, "colluding": candidates.colluding}
+        return await dealing.gather(me, names, t, deadline, **secrecy)
 
     def announce(self, me: Server, attempt: dealing.Announced) -> None:
         """Broadcast A with its second public keys."""
@@ -161,7 +163,7 @@ class Shamir:
     async def server(self, me: Server, candidates: Candidates, deadline: float) -> tuple[str, ...]:
         def require_enough(members: tuple[str, ...]) -> None:
             candidates.require(members)
-            least = max(self.needed(len(members)), candidates.signers)
+            least = max(self.needed(len(members), candidates.colluding), candidates.signers)
             require(len(members), "clients", least, "protocol.threshold")
 
         left = tuple(candidates.labeled)

@@ -10,6 +10,7 @@ from tacit.protocols.parts import Among, Part, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing
+from tacit.protocols.sums.refusal import Least
 from tacit.protocols.xclp import (
     hamming,
     hamming_direct,
@@ -144,7 +145,10 @@ class RowSums(Part):
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         keys = tables.protocol
-        return [SumBounds(self.kind, keys.min_clients, getattr(self.make(keys.threshold), "threshold", None))]
+        threshold = getattr(self.make(keys.threshold), "threshold", None)
+        colluding = keys.colluding_of(clients) if self.kind == "shamir" else 0
+        fewest = Least(keys.min_clients, colluding=colluding).fewest
+        return [SumBounds(self.kind, fewest, threshold, colluding=colluding)]
 
     def waits(self, tables: Any) -> int:
         return self.make(None).waits * int(tables.data.clients)

@@ -88,7 +88,8 @@ class Parameters:
 
     `deadline` in virtual seconds bounds every wait of the server; a client waits twice as long. `flip`: the probability
     with which its owner flips each hash bit (`tacit.protocols.privacy.randomised`). `identities`: the keys that sign
-    keys and sets, if any. `orthogonal`: the planes are orthogonal (`lsh`).
+    keys and sets, if any. `orthogonal`: the planes are orthogonal (`lsh`). `colluding`: C, how many of the clients that
+    a round calls may collude with the server where masks are dealt in shares.
     """
 
     variant: Hamming
@@ -107,6 +108,7 @@ class Parameters:
     flip: float = 0.0
     identities: Identities | None = None
     orthogonal: bool = False
+    colluding: int = 0
 
     @property
     def waits(self) -> int:
@@ -201,7 +203,7 @@ async def client(
     work = {"ring.add": view.columns.size}
     zbar = await me.compute(work, contribution, view.columns, own, settings.classes)
     view = replace(view, columns=view.columns[:0].copy())  # they are the largest that a client holds, and done with
-    least = Least(settings.min_clients, view.labeled)
+    least = Least(settings.min_clients, view.labeled, settings.colluding)
     scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, least, group.identities)
     if settings.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, settings.classes))
@@ -384,7 +386,8 @@ async def server(
     hidden = labeled if settings.rows == "unlabeled" else dict.fromkeys(labeled, 0)
     rows = {name: members.points[name] - hidden[name] + settings.recipe.class_balanced for name in labeled}
     joined = len(group.names)
-    candidates = Candidates(labeled, rows, settings.classes, settings.min_clients, group.identities, joined)
+    limits = settings.min_clients, group.identities, joined, settings.colluding
+    candidates = Candidates(labeled, rows, settings.classes, *limits)
     contributors = await settings.recovery.server(me, candidates, settings.deadline)
     note(contributors=contributors, finished=True)
 

@@ -174,8 +174,9 @@ def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
         return False
     if bounds.kind in ("restart", "average"):
         return revealed >= bounds.fewest
-    chosen, threshold = max(bounds.fewest, bounds.threshold or 0), threshold_of(bounds.threshold, begin)
-    opened = masked >= fewest_left(begin, threshold, bounds.fewest) and revealed >= threshold
+    chosen = max(bounds.fewest, bounds.threshold or 0)
+    threshold = threshold_of(bounds.threshold, begin, bounds.colluding)
+    opened = masked >= fewest_left(begin, threshold, bounds.fewest, bounds.colluding) and revealed >= threshold
     return begin >= chosen and masked >= bounds.fewest and (opened or revealed >= chosen)
 
 

@@ -91,7 +91,7 @@ def test_without_noise_labels_by_cells_are_accurate() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("cells.colluding", "3", "fewer than protocol.min_clients"),
+        ("cells.colluding", "3", "0 to 1, so that protocol.min_clients = 3"),
         ("privacy.clip", "1e9", "0.001 to 1e6"),
         ("cells.radius", "1e-9", "0.001 to 1e6"),
         ("data.clients", "2", "3 (protocol.min_clients) or more"),

@@ -15,6 +15,7 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
+from tacit.protocols.crypto import fixed_point
 from tacit.protocols.federated.averaging import Averaging, Plain, Secure
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -76,8 +77,9 @@ def test_without_noise_and_with_a_wide_clip_dp_fedavg_equals_fedavg(averaging: A
 
 def test_noise_at_clients_is_enough_for_the_fewest_models() -> None:
     private, start = Clipped(1.0, 8.0, "clients"), encode(np.zeros(40_000))
-    sent = [decode(private.sent(start, start, 4, Entropy.seeded(1, i))) for i in range(4)]
-    assert np.std(np.sum(sent[1:], axis=0)) == pytest.approx(8.0, rel=0.02)  # the first knows its own noise
+    parts = [private.words(start, start, 3, 32, 4, Entropy.seeded(1, i)) for i in range(4)]
+    total = fixed_point.decode(parts[1] + parts[2] + parts[3], 32)  # the first knows its own noise
+    assert np.std(total) == pytest.approx(8.0, rel=0.02)
     assert private.released(start, 4, Entropy.seeded(1)) == start
     assert np.std(decode(Clipped(1.0, 8.0).released(start, 4, Entropy.seeded(1)))) == pytest.approx(2.0, rel=0.02)
 
@@ -125,7 +127,7 @@ def test_no_client_is_drawn_more_often_because_others_are_gone() -> None:
 
 def test_a_client_that_diverged_does_not_change_the_model() -> None:
     before, after = encode(np.zeros(3)), encode(np.array([1.0, np.nan, 2.0]))
-    assert Clipped(1.0, 0.0).sent(before, after, 1, Entropy.seeded(1)) == before
+    assert Clipped(1.0, 0.0).sent(before, after) == before
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
@@ -151,7 +153,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_survivors_that_clients_answer
 ) -> None:
     """Clients do not answer a server that names survivors whose noise would be too little."""
     asked, made_for, opened = opening.uncover, [], []
-    sent = Clipped.sent
+    words = Clipped.words
 
     async def smaller_and_smaller(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
         for count in range(1, len(survivors) + 1):
@@ -161,12 +163,12 @@ def test_noise_at_clients_is_enough_for_the_fewest_survivors_that_clients_answer
                 opened.append(count)
         return await asked(me, attempt, survivors, *rest)
 
-    def noted(self: Clipped, before: bytes, after: bytes, fewest: int, entropy: Entropy) -> bytes:
-        made_for.append(fewest)
-        return sent(self, before, after, fewest, entropy)
+    def noted(self: Clipped, before: bytes, after: bytes, parts: int, *rest: Any) -> Any:
+        made_for.append(parts + 1)  # one knows its own noise
+        return words(self, before, after, parts, *rest)
 
     monkeypatch.setattr(opening, "uncover", smaller_and_smaller)
-    monkeypatch.setattr(Clipped, "sent", noted)
+    monkeypatch.setattr(Clipped, "words", noted)
     trained(Clipped(0.3, 0.5, "clients"), averaging=Secure(), rounds=1, min_clients=min_clients)
     assert set(made_for) == {max(2, min_clients)}
     assert opened and min(opened) >= max(made_for)
