@@ -194,10 +194,23 @@ def honest_left_out(quick: bool = False) -> Finding:
 
     Three of four sign each U3; the colluding clients sign both.
     """
-    found = (_split_read(_KNOWN, _NAMES[:4], 2), _split_read(_KNOWN, _NAMES[:4], 2, consistency.needed(7)))
-    remark = "signed in both; the weakened copy is without protocol.threshold, ours has it above 2/3 of all clients"
+    found = _split_read(_KNOWN, _NAMES[:4], 2), _split_read(_KNOWN.withstanding(7 // 3), _NAMES[:4], 2)
     return Finding("honest clients left out, two U3", "server: the vector of one client", *found, 0.0, _SIZE,
-                   remark=remark)  # fmt: skip
+                   remark=_OF_THOSE_CALLED)  # fmt: skip
+
+
+def honest_lost(quick: bool = False) -> Finding:
+    """Of 9 clients that are called two honest ones never come; the third of 9 that collude sign two U3.
+
+    Five of seven are more than two thirds: two honest clients and the three.
+    """
+    names = tuple(f"client/{i}" for i in range(7))
+    found = _split_read(_KNOWN, names, 3), _split_read(_KNOWN.withstanding(9 // 3), names, 3)
+    return Finding("honest clients lost, two U3", "server: the vector of one client", *found, 0.0, _SIZE,
+                   remark=_OF_THOSE_CALLED)  # fmt: skip
+
+
+_OF_THOSE_CALLED = "signed in both; the weakened copy counts a third of those that came, ours of those that were called"
 
 
 class _Splitting(Reader):
@@ -215,7 +228,7 @@ class _Splitting(Reader):
         group = await setup.server(self, names, 1, 2, _DEADLINE, identities=known)
         self.advance(1, self.attempt + 1)
         self.broadcast(names, secure_sum.SumStart())
-        chosen = None if known is None else consistency.needed(len(names))
+        chosen = None if known is None else consistency.needed(len(names), known.colluding)
         attempt = await dealing.gather(self, names, chosen, _DEADLINE, 0, group.identities)
         self.public_keys, self.t = attempt.public_keys, quorum.threshold_of(chosen, len(names))
         dealing.announce(self, attempt)

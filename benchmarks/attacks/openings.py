@@ -186,5 +186,5 @@ def _among_any() -> AbstractContextManager[Any]:
     """A weakening of clients: they accept any number of members."""
     stack = ExitStack()
     stack.enter_context(patch.object(refusal.Least, "problem", lambda self, names: ""))
-    stack.enter_context(patch.object(quorum, "fewest_left", lambda members, threshold, least: threshold))
+    stack.enter_context(patch.object(quorum, "fewest_left", lambda members, threshold, *_: threshold))
     return stack

@@ -534,14 +534,10 @@ class SecureAveraging(Part):
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         noisy = self.private and tables.privacy.noise_at == "clients"
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
-        colluding = self.colluding(tables, clients)
-        dealt_among_all = colluding if self.kind == "secure_sum" else 0
-        least = tables.training.fewest(fewest_hidden(clients, noisy, dealt_among_all))
-        return [SumBounds(self.kind, max(least, colluding + 2), value_bits=bits, colluding=dealt_among_all)]
-
-    def colluding(self, tables: Any, called: int) -> int:
-        """C of a round that calls this number of clients."""
-        return colluding_of(tables, called)
+        colluding = colluding_of(tables, clients)
+        among_all = colluding if self.kind == "secure_sum" else 0
+        least = max(colluding + 2, tables.training.fewest(fewest_hidden(clients, noisy, among_all)))
+        return [SumBounds(self.kind, least, value_bits=bits, colluding=colluding)]
 
 
 @dataclass(frozen=True)

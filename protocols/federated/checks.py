@@ -16,7 +16,7 @@ from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import SecAggPlus, tolerance_of
+from tacit.protocols.federated.averaging import SecAggPlus, Secure, tolerance_of
 from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort, spending_by
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
@@ -272,6 +272,9 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
             problem = f"{training.min_clients} is too large: {cohort} (training.share); allowed: up to {drawn}"
             raise Problem("training.min_clients", problem)
         problem = f'{cohort}, and training.averaging = "{training.averaging}" needs {least}'
+        colluding = settings.averaging.assumed.colluding if isinstance(settings.averaging, Secure) else 0
+        if colluding and least == colluding + 2:
+            problem += f", two more than the C = {colluding} that may collude with the server"
         raise Problem("training.share", f"{problem}; allowed: more clients, or a larger share")
     others = (sum(1 for count in labels if count) if alone else len(labels)) - drawn
     if settings.extra > others:

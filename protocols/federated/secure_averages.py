@@ -34,6 +34,7 @@ from tacit.protocols.federated.averaging import (
     SecureAveraging,
     Update,
     cohorts_of,
+    colluding_of,
     drawn_notes,
     tolerance_of,
     written,
@@ -335,6 +336,15 @@ class ProvedAveraging(SecureAveraging):
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line with the fewest reports of a sum where C decides it."""
+        return [
+            f"{Proved.name}: {many} clients, of which {colluding} may collude with the server: a sum is released over "
+            f"{colluding + 2} reports or more"
+            for many in cohorts_of(tables, shards())
+            if (colluding := colluding_of(tables, many)) and colluding + 2 > tables.training.fewest()
+        ]
 
 
 def committee_of(tables: Any, clients: int) -> committee.Committee:

@@ -104,7 +104,19 @@ def notes(scenario: Scenario) -> list[str]:
     protocol = PROTOCOLS[scenario.protocol.name]
     clients = rounded_up(protocol.share(scenario), scenario.data.clients)
     of_sums = [_left_note(one, clients) for one in protocol.sums(scenario, clients)]
-    return [*protocol.notes(scenario, lambda: named(split_data(scenario)[1])), *filter(None, of_sums)]
+    opened = [_opened_note(one, clients) for one in protocol.sums(scenario, clients)]
+    own = protocol.notes(scenario, lambda: named(split_data(scenario)[1]))
+    return [*own, *filter(None, (*of_sums, *opened))]
+
+
+def _opened_note(one: SumBounds, clients: int) -> str:
+    """A line for a sum whose fewest clients follow from those that may collude; otherwise ""."""
+    if not one.colluding or one.fewest != one.colluding + 2:
+        return ""
+    return (
+        f"{clients} clients, of which {one.colluding} may collude with the server: a sum is opened over {one.fewest} "
+        "clients or more, so that it never has the input of one other client alone"
+    )
 
 
 def _left_note(one: SumBounds, clients: int) -> str:

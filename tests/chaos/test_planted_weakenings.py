@@ -56,8 +56,8 @@ def mask_reused(plant: pytest.MonkeyPatch) -> None:
 
 def threshold_below_a_majority(plant: pytest.MonkeyPatch) -> None:
     """Half of the clients can restore a secret, and are enough survivors."""
-    plant.setattr(quorum, "threshold_of", lambda chosen, members: max(1, members // 2))
-    plant.setattr(quorum, "fewest_left", lambda members, threshold, least: max(threshold, least))
+    plant.setattr(quorum, "threshold_of", lambda chosen, members, colluding=0: max(1, members // 2))
+    plant.setattr(quorum, "fewest_left", lambda members, threshold, least, *_: max(threshold, least))
 
 
 def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def threshold_in_a_graph(plant: pytest.MonkeyPatch) -> None:
 def too_few_clients(plant: pytest.MonkeyPatch) -> None:
     """Clients answer for a sum over any number of clients."""
     plant.setattr(Least, "problem", lambda self, names: "")
-    plant.setattr(quorum, "fewest_left", lambda members, threshold, least: threshold)
+    plant.setattr(quorum, "fewest_left", lambda members, threshold, *_: threshold)
 
 
 def guessable_keys(plant: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening
 from tacit.protocols.sums.dealing import Revealed, Survivors
@@ -128,6 +129,33 @@ def test_no_client_is_drawn_more_often_because_others_are_gone() -> None:
 def test_a_client_that_diverged_does_not_change_the_model() -> None:
     before, after = encode(np.zeros(3)), encode(np.array([1.0, np.nan, 2.0]))
     assert Clipped(1.0, 0.0).sent(before, after) == before
+
+
+@pytest.mark.parametrize("number", [1.5 * 2**22, math.inf])
+def test_a_client_with_noise_refuses_a_model_that_is_coarse_against_it(number: float) -> None:
+    private, false = Clipped(0.3, 0.5, "clients"), encode(np.full(len(FIRST) // 4, number))
+    settings = TrainingSettings(
+        SPEC, UPDATE, Method(), len(SHARDS), private=private, averaging=Secure(), min_clients=2, deadline=10.0
+    )
+    _, clients, records, world = run_rounds(settings, SHARDS, false)
+    assert records[0].averaged == () and "MaskedChunk" not in {row.type for row in world.ledger.rows()}
+    assert {client.ending for client in clients} != {"completed"}
+    assert private.problem(FIRST, 1) == ""
+    assert "apart, more than 0.0625" in private.problem(encode(np.full(3, 1.5 * 2**22)), 1)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.1, 1.5 * 2**22])
+def test_no_model_touches_the_noise_of_a_client(number: float) -> None:
+    private, start = Clipped(0.3, 0.5, "clients"), np.full(4000, number, np.float32)
+    change = np.zeros(4000, np.float32)
+    change[:2] = 1.0, -1.0  # exact in float32 beside each of the numbers, but .1
+    words = private.words(encode(start), encode(start + change), 3, 32, 4, Entropy.seeded(1))
+    own = (words - fixed_point.encode(start.astype(np.float64), 32, 4)).view(np.int64)
+    still = private.words(encode(start), encode(start), 3, 32, 4, Entropy.seeded(1))
+    noise = (still - fixed_point.encode(start.astype(np.float64), 32, 4)).view(np.int64)
+    assert np.array_equal(noise, discrete_gaussian(0.3 * 0.5 / math.sqrt(3) * 2**32, (4000,), Entropy.seeded(1)))
+    assert np.linalg.norm((own - noise) / 2**32) == pytest.approx(0.3, rel=1e-6)
+    assert np.linalg.norm((own - noise) / 2**32) <= 0.3
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:

@@ -1,0 +1,70 @@
+"""A lying server that calls clients with a model so large that rounding takes their noise off.
+
+Float32 numbers of magnitude 1.5 * 2^19 are 1/16 apart. Where a client rounds model, change and noise together to
+float32, a part of the noise that is small against this distance becomes 0, and a change of the clip's length stays.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.benchmarks.attacks.finding import Finding, randomness
+from tacit.parties.learning.vectors import decode, encode
+from tacit.protocols.crypto import fixed_point
+from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.streams import Entropy
+
+__all__ = ["FALSE_MODEL", "noise_rounded_away"]
+
+FALSE_MODEL = 1.5 * 2**19  # within what a sum of so many clients takes
+_APART = 1 / 16  # the distance of its float32 neighbours
+_CLIENTS = 1600
+_MULTIPLIER = 8.0
+_CLIP = _APART / 1.8  # with noise of .2 clips a client, what is beyond .9 clips is rounded up
+_BITS = 32
+
+
+def _rounded(private: Clipped, change: NDArray[np.float64], entropy: Entropy) -> NDArray[np.float64]:
+    """What clients add to the sum who round model, `change` and noise together, less the model."""
+    noise = private.own_deviation(_CLIENTS - 1) * gaussian(change.shape, entropy)
+    start = np.full(change.shape, FALSE_MODEL)
+    return decode(encode(start + change + noise)).astype(np.float64) - start
+
+
+def _in_words(private: Clipped, change: NDArray[np.float64], entropy: Entropy) -> NDArray[np.float64]:
+    """The same by the production code, which adds noise to the words of the sum; only its refusal is left out.
+
+    Each number is the part of another client, so none is clipped.
+    """
+    start = np.full(change.shape, FALSE_MODEL, np.float32)
+    trained = (start.astype(np.float64) + change).astype(np.float32)
+    arguments = encode(start), encode(trained), _CLIENTS - 1, _BITS, _CLIENTS, entropy
+    return fixed_point.decode(private.words(*arguments) - fixed_point.encode(start, _BITS, _CLIENTS), _BITS)
+
+
+def noise_rounded_away(quick: bool = False) -> Finding:
+    """The server reads a client's label, which decides the sign of its change, from the sum over 1,600 clients.
+
+    The others do not train: only their noise hides the label, with epsilon near 0.5 for the sum.
+    """
+    trials = 300 if quick else 600
+    labels = randomness("rounding").integers(2, size=trials)
+    private = Clipped(_CLIP, _MULTIPLIER, "clients")
+
+    def read(parts: object) -> float:
+        right = 0
+        for trial, label in enumerate(labels):
+            # The first number is the part of the client; each other one stands for the part of another client.
+            change = np.zeros(_CLIENTS)
+            change[0] = _CLIP * (1 if label else -1)
+            if parts is _in_words:  # its change is a multiple of 1/16, as the model, and longer than the clip
+                change[0] = _APART * (1 if label else -1)
+            total = float(parts(private, change, Entropy.seeded(trial, "rounding")).sum())  # type: ignore[operator]
+            guess = total > 0 if total else bool(trial % 2)
+            right += guess == bool(label)
+        return right / trials
+
+    remark = "clients also refuse such a model; here that refusal is left out of both copies"
+    found = read(_rounded), read(_in_words)
+    return Finding("noise that the model rounds away", "server: a client's label under its noise", *found, 0.5, trials,
+                   stated=0.75, remark=remark)  # fmt: skip

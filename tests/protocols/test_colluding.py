@@ -1,0 +1,139 @@
+"""Who counts: C of the clients that were called may collude with the server, however few of the others come."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tacit.benchmarks.attacks.colluding import blind_to_colluders, read_by_colluders
+from tacit.benchmarks.attacks.identities import _KNOWN, _split_read
+from tacit.benchmarks.attacks.sums import Contributor, pair_secrets
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
+from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.federated.averaging import Secure, fewest_hidden
+from tacit.protocols.outcome import Abort
+from tacit.protocols.sums import consistency, quorum, secure_sum
+from tacit.protocols.sums.quorum import fewest_left, threshold_of
+from tacit.protocols.sums.refusal import Least
+from tacit.protocols.xclp.rowsums import Candidates
+from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.scenarios.chaos.server_view import Relation, exposed
+from tacit.sim.compute import Free
+from tacit.sim.world import World
+
+
+def read_passively(came: int, colluding: int, threshold: int) -> tuple[str, ...]:
+    """The honest clients whose combined inputs a passive server with C clients knows, fewer than all that came.
+
+    A relation for each honest client: its input, its personal mask, and masks with each other client. Known are the
+    personal masks of all, the pair masks of those that collude, and those of whose keys C shares are enough.
+    """
+    honest = range(came - colluding)
+    relations, known = [], {(f"own {j}".encode(), 0) for j in honest}
+    for j in honest:
+        masks = {(f"own {j}".encode(), 0): 1}
+        for k in range(came):
+            if k != j:
+                pair = (f"{min(j, k)} {max(j, k)}".encode(), 0)
+                masks[pair] = 1 if j < k else -1
+                if k not in honest or colluding >= threshold:
+                    known.add(pair)
+        relations.append(Relation({(f"client/{j}", 1, 0): 1}, masks))
+    return exposed(relations, known, len(honest))
+
+
+@pytest.mark.parametrize(("called", "colluding"), [(20, 9), (9, 4), (10, 3), (7, 0)])
+def test_the_rank_of_what_colluding_clients_know_does_not_grow_with_honest_losses(called: int, colluding: int) -> None:
+    for absent in range(called):
+        came = called - absent
+        t = threshold_of(None, came, colluding)
+        if came < colluding + 2:
+            assert Least(3, colluding=colluding).problem([str(i) for i in range(came)])
+            continue
+        assert colluding < t <= came
+        assert read_passively(came, colluding, t) == ()
+    assert read_passively(17, 9, 17 // 2 + 1) != ()  # as t of 20 called, C = 9, was with three lost
+
+
+@pytest.mark.parametrize("absent", [0, 1, 2, 3])
+def test_colluding_clients_read_nothing_whoever_is_absent(absent: int) -> None:
+    came = 9 - absent
+    assert read_by_colluders(9, 4, came) == 0.0
+    with blind_to_colluders():
+        assert read_by_colluders(9, 4, came) == float(came // 2 + 1 <= 4)
+
+
+def test_a_set_of_c_and_one_is_refused() -> None:
+    assert read_by_colluders(5, 2, 3) == 0.0
+    with blind_to_colluders():
+        assert read_by_colluders(5, 2, 3) == 1.0
+
+
+class _Summing(Server):
+    reason = ""
+
+    def __init__(self, world: World, names: Sequence[str], settings: secure_sum.Settings) -> None:
+        super().__init__(world, names)
+        self.settings = settings
+
+    async def main(self) -> None:
+        self.advance(1, 0)
+        try:
+            await secure_sum.server(self, self.clients, self.settings)
+        except Abort as abort:
+            self.reason = str(abort)
+            self.dismiss(self.clients, self.reason)
+
+
+@pytest.mark.parametrize(("came", "carried"), [(9, True), (6, True), (5, False)])
+def test_what_cannot_carry_c_is_refused_by_a_text_that_names_c(came: int, carried: bool) -> None:
+    world, names = World(1, cost=Free()), tuple(f"client/{i}" for i in range(came))
+    settings = secure_sum.Settings(8, deadline=10.0, assumed=Assumed(9, 4, 0))
+    secrets = pair_secrets(names, world, SharedSecret)
+    clients = [Contributor(world, name, np.ones(8), secrets[name], settings) for name in names]
+    server = _Summing(world, names, settings)
+    play_out([server, *clients])
+    assert (server.reason == "") is carried
+    assert carried or "C = 4 clients that may collude with the server" in server.reason
+    assert "4 may collude" in Least(3, colluding=4).problem(names[:5])
+
+
+def test_shares_and_survivors_follow_the_clients_that_were_called() -> None:
+    assert threshold_of(None, 17, 9) == 14
+    assert fewest_left(20, 15, 11, 9) == max(15, 20 + 9 - 15 + (2 - 1) * (15 - 9) // (20 - 9) + 1)
+    assert Shamir().needed(17, 9) == 14 and Shamir(16).needed(17, 9) == 16
+    for members in range(3, 30):
+        for colluding in range(members - 1):
+            t = threshold_of(None, members, colluding)
+            least = quorum.always_left(members, t, colluding)
+            assert fewest_left(members, t, least, colluding) == t < fewest_left(members, t, least + 1, colluding) or (
+                least + 1 > members
+            )
+
+
+def test_rows_need_two_labeled_clients_beside_the_colluding() -> None:
+    labeled = dict.fromkeys([f"client/{i}" for i in range(6)], 1)
+    candidates = Candidates(labeled, labeled, 10, 3, colluding=4)
+    candidates.require(labeled)
+    with pytest.raises(Abort, match="C = 4 clients that may collude"):
+        candidates.require(list(labeled)[:5])
+
+
+def test_two_sets_of_signatures_share_an_honest_client_whoever_is_lost() -> None:
+    """30 are called, 24 come, 10 sign twice: with 7 of the 14 others they are 17, as many as were needed."""
+    assert consistency.needed(24) == 17 == 7 + 10
+    known = _KNOWN.withstanding(30 // 3)
+    assert consistency.needed(24, known.colluding) == 18
+    names = tuple(f"client/{i}" for i in range(24))
+    assert _split_read(known, names, 10) == 0.0
+    assert _split_read(_KNOWN, names, 10) == 1.0  # as a third of those that came
+
+
+def test_an_average_is_over_two_more_than_the_colluding_and_noise_counts_without_them() -> None:
+    averaging = Secure(assumed=Assumed(20, 4, 0))
+    assert averaging.fewest(2) == 6 and averaging.fewest(11) == 11
+    assert averaging.honest(11) == 7  # k = 11, C = 4
+    assert Secure().honest(11) == 10
+    assert fewest_hidden(20, True, 4) == threshold_of(None, 20, 4)
