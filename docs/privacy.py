@@ -122,7 +122,8 @@ OPTIONS = (
         "training.averaging",
         "secure",
         "each client's model: the server gets only averages over at least `training.min_clients` clients",
-        f"{_HONEST}; clients enforce the threshold t and the minimum number of clients in a sum",
+        f"{_HONEST} beyond the share `protocol.corrupt_clients`; clients enforce the threshold t and the minimum "
+        "number of clients in a sum",
         "8 bytes per number instead of 4, plus keys and shares; see performance.md",
         _SUM,
     ),
@@ -166,17 +167,20 @@ OPTIONS = (
         "protocol.identity",
         "signed",
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
-        "long-term keys are known in advance; at most a third of the clients in a round help the server",
+        "long-term keys are known in advance; at most a third of the clients that a round calls, or the share "
+        "`protocol.corrupt_clients` of them, help the server",
         "64 bytes per signature: 1.9 kB of 12.7 kB per client in a sum of ten; see performance.md",
-        ("p", "p, replay", "p, U3", "v, key", "v, batch"),
+        ("p", "p, replay", "p, U3", "p, left out", "p, lost", "v, key", "v, batch"),
     ),
     Option(
-        "protocol.threshold",
+        "protocol.corrupt_clients",
         "",
-        "with signatures and above 2/3 of all clients: inputs, against a server that leaves honest clients out",
-        "at most a third of all clients help the server",
-        "no sum if a third of the clients are lost",
-        ("p, left out",),
+        "inputs of sums whose masks all clients deal in shares, and of signed ones: against the server together with "
+        "this share of the called clients, also where others are lost or left out",
+        "all follow the protocol; at most this share of the called clients help the server (default: none; of signed "
+        "sums a third)",
+        "more clients must be left for a sum: over half of those that take part and those that may help the server",
+        ("m, shares", "m, one honest", "p, left out", "p, lost"),
     ),
     Option(
         "cotraining.votes",
@@ -229,9 +233,11 @@ OPTIONS = (
     Option(
         "privacy.noise_at",
         "clients",
-        "the average without noise, also against the server",
-        "a secure average; survivors are honest, and the noise of the smallest allowed number of them is enough",
+        "the average without noise, also against the server, whatever model it sends",
+        "a secure average; no more clients than stated help the server; the noise of the smallest allowed number of "
+        "survivors without these, and at least without the client that looks, is enough",
         "more noise for a smaller minimum number of survivors",
+        ("q, rounding",),
     ),
     Option(
         "cells.colluding",

@@ -1,7 +1,7 @@
 """Attacks by as many colluding clients as a scenario states, where honest clients are lost or left out of a sum.
 
-The weakened copies count the clients that came: C falls with each honest client that does not come. Ours counts those
-that were called.
+The weakened copies count the clients that are present: C falls with each honest client that is absent. Ours counts
+those that were called.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _FRACTION_BITS = 32
 
 @contextmanager
 def blind_to_colluders() -> Iterator[None]:
-    """Make server and clients of a secure sum ignore C: t is a majority of those that came."""
+    """Make server and clients of a secure sum ignore C: t is a majority of those that are present."""
     threshold, fewest = quorum.threshold_of, quorum.fewest_left
     with ExitStack() as stack:
         ignoring = {
@@ -74,19 +74,20 @@ class _Summing(Reader):
                 self.keep(name, 1, names.index(source) + 1, data)
 
 
-def read_by_colluders(called: int, colluding: int, came: int) -> float:
-    """The share of an honest client's numbers that the server reads with C clients, of `called`, of whom `came` came.
+def read_by_colluders(called: int, colluding: int, present: int) -> float:
+    """The share of an honest client's numbers that the server reads with the C colluding of the `called` clients.
 
-    All follow the protocol; those that collude, the last ones, give the server their vectors and all shares.
+    `present`: how many take part. All follow the protocol; those that collude, the last ones, give the server their
+    vectors and all shares.
     """
-    world, random = World(1, cost=Free()), randomness("colluding", called, colluding, came)
-    names = tuple(f"client/{i}" for i in range(came))
+    world, random = World(1, cost=Free()), randomness("colluding", called, colluding, present)
+    names = tuple(f"client/{i}" for i in range(present))
     vectors = {name: random.random(_SIZE) for name in names}
     secrets = pair_secrets(names, world, SharedSecret)
     assumed = Assumed(called, colluding, 0)
     settings = secure_sum.Settings(_SIZE, min_clients=2, deadline=_DEADLINE, chunk=_SIZE, assumed=assumed)
     clients = [Contributor(world, name, vectors[name], secrets[name], settings) for name in names]
-    corrupt, kept = names[came - colluding :], dict[str, dict[str, bytes]]()
+    corrupt, kept = names[present - colluding :], dict[str, dict[str, bytes]]()
     take_in = dealing.Dealt.take_in
 
     async def leaking(dealt: dealing.Dealt, me: Client, senders: Sequence[str], deadline: float) -> list[str]:
@@ -103,14 +104,14 @@ def read_by_colluders(called: int, colluding: int, came: int) -> float:
                 server.keep(name, kind, names.index(holder) + 1, data[kind * SHARE : (kind + 1) * SHARE])
     if _VICTIM not in server.values:
         return 0.0
-    true = encode(vectors[_VICTIM], _FRACTION_BITS, came)
+    true = encode(vectors[_VICTIM], _FRACTION_BITS, present)
     alone = server.unmasked(_VICTIM, _SIZE, server.t)
-    if colluding < came - 1:
+    if colluding < present - 1:
         return share(alone, true)
     total = _sum_of(server, names)
     if total is None:
         return 0.0
-    known: Ring = sum((encode(vectors[name], _FRACTION_BITS, came) for name in corrupt), np.zeros(_SIZE, np.uint64))
+    known: Ring = sum((encode(vectors[name], _FRACTION_BITS, present) for name in corrupt), np.zeros(_SIZE, np.uint64))
     return max(share(alone, true), share(total - known, true))
 
 
@@ -125,17 +126,17 @@ def _sum_of(server: _Summing, names: Sequence[str]) -> Ring | None:
 
 
 def shares_of_the_colluding(quick: bool = False) -> Finding:
-    """Of 9 clients that are called 4 collude and 2 others never come: t falls to 4 where only the 7 count."""
+    """Four of 9 called clients collude, and 2 others are absent: t falls to 4 where only the 7 present ones count."""
     with blind_to_colluders():
         weakened = read_by_colluders(9, 4, 7)
     found = weakened, read_by_colluders(9, 4, 7)
-    remark = "all parties follow the protocol; the weakened copy takes t from the clients that came"
-    return Finding("t of those that came", "server with C clients: the vector of another", *found, 0.0, _SIZE,
+    remark = "all parties follow the protocol; the weakened copy takes t from the clients that are present"
+    return Finding("t of present clients", "server with C clients: the vector of another", *found, 0.0, _SIZE,
                    remark=remark)  # fmt: skip
 
 
 def one_honest_client(quick: bool = False) -> Finding:
-    """Of 5 clients that are called 2 collude, and only one other comes: the sum less their inputs is its vector."""
+    """Two of 5 called clients collude, and one other is present: the sum less their inputs is its vector."""
     with blind_to_colluders():
         weakened = read_by_colluders(5, 2, 3)
     found = weakened, read_by_colluders(5, 2, 3)

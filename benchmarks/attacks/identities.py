@@ -200,7 +200,7 @@ def honest_left_out(quick: bool = False) -> Finding:
 
 
 def honest_lost(quick: bool = False) -> Finding:
-    """Of 9 clients that are called two honest ones never come; the third of 9 that collude sign two U3.
+    """Two of 9 called clients, honest ones, are absent; three that collude, a third of those called, sign two U3.
 
     Five of seven are more than two thirds: two honest clients and the three.
     """
@@ -210,7 +210,9 @@ def honest_lost(quick: bool = False) -> Finding:
                    remark=_OF_THOSE_CALLED)  # fmt: skip
 
 
-_OF_THOSE_CALLED = "signed in both; the weakened copy counts a third of those that came, ours of those that were called"
+_OF_THOSE_CALLED = (
+    "signed in both; the weakened copy counts a third of those that are present, ours of those that were called"
+)
 
 
 class _Splitting(Reader):

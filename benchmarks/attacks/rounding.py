@@ -1,6 +1,6 @@
 """A lying server that calls clients with a model so large that rounding takes their noise off.
 
-Float32 numbers of magnitude 1.5 * 2^19 are 1/16 apart. Where a client rounds model, change and noise together to
+Float32 numbers of magnitude 1.5 * 2^17 are 1/64 apart. Where a client rounds model, change and noise together to
 float32, a part of the noise that is small against this distance becomes 0, and a change of the clip's length stays.
 """
 
@@ -16,16 +16,16 @@ from tacit.sim.streams import Entropy
 
 __all__ = ["FALSE_MODEL", "noise_rounded_away"]
 
-FALSE_MODEL = 1.5 * 2**19  # within what a sum of so many clients takes
-_APART = 1 / 16  # the distance of its float32 neighbours
-_CLIENTS = 1600
-_MULTIPLIER = 8.0
+FALSE_MODEL = 1.5 * 2**17  # within the range of a sum of 10,000 clients
+_APART = 1 / 64  # the distance of its float32 neighbours
+_CLIENTS = 10_000
+_MULTIPLIER = 20.0
 _CLIP = _APART / 1.8  # with noise of .2 clips a client, what is beyond .9 clips is rounded up
 _BITS = 32
 
 
 def _rounded(private: Clipped, change: NDArray[np.float64], entropy: Entropy) -> NDArray[np.float64]:
-    """What clients add to the sum who round model, `change` and noise together, less the model."""
+    """The parts of clients that round model, `change` and noise together, less the model."""
     noise = private.own_deviation(_CLIENTS - 1) * gaussian(change.shape, entropy)
     start = np.full(change.shape, FALSE_MODEL)
     return decode(encode(start + change + noise)).astype(np.float64) - start
@@ -43,9 +43,9 @@ def _in_words(private: Clipped, change: NDArray[np.float64], entropy: Entropy) -
 
 
 def noise_rounded_away(quick: bool = False) -> Finding:
-    """The server reads a client's label, which decides the sign of its change, from the sum over 1,600 clients.
+    """The server reads a client's label, which decides the sign of its change, from the sum over 10,000 clients.
 
-    The others do not train: only their noise hides the label, with epsilon near 0.5 for the sum.
+    The others do not train: only their noise, of 20 clips in the sum, hides the label.
     """
     trials = 300 if quick else 600
     labels = randomness("rounding").integers(2, size=trials)
@@ -57,7 +57,7 @@ def noise_rounded_away(quick: bool = False) -> Finding:
             # The first number is the part of the client; each other one stands for the part of another client.
             change = np.zeros(_CLIENTS)
             change[0] = _CLIP * (1 if label else -1)
-            if parts is _in_words:  # its change is a multiple of 1/16, as the model, and longer than the clip
+            if parts is _in_words:  # its change is a multiple of 1/64, as the model, and longer than the clip
                 change[0] = _APART * (1 if label else -1)
             total = float(parts(private, change, Entropy.seeded(trial, "rounding")).sum())  # type: ignore[operator]
             guess = total > 0 if total else bool(trial % 2)

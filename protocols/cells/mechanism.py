@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def assumed(self) -> Assumed:
-        """What its sums assume of the clients that are called."""
+        """The assumption of its sums on clients that collude."""
         return Assumed(0, self.colluding, 0)
 
     @property

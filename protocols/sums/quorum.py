@@ -19,7 +19,7 @@ FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"
 
 
 NOBODY = Assumed(0, 0, 0)
-"""What a sum assumes in which no client colludes with the server."""
+"""The assumption of a sum in which no client colludes with the server."""
 
 
 def threshold_of(chosen: int | None, members: int, colluding: int = 0) -> int:

@@ -111,8 +111,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Literal["none", "signed"],
         about(
             "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all clients know. In "
-            "sums with secret shares, more than half of the clients must also sign who takes part and who is left, and "
-            "half of those that may collude beyond that (`corrupt_clients`, by default a third of the called clients). "
+            "sums with secret shares, clients must also sign who takes part and who is left. More than half of the "
+            "participants and colluding clients together must sign (`corrupt_clients`, by default a third). "
             "Clients then detect, reject and name a server that swaps a key or shows different lists. In a "
             'simulation, the long-term keys follow from the seed. Training needs `training.averaging = "secure"` or '
             "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for, and each client "

@@ -131,7 +131,8 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one client can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
-        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits))
+        colluding = one.colluding if one.kind == "secure_sum" else None
+        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits, colluding))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
     reported = batches_of(scenario, min(scenario.data.clients, _FEW_CLIENTS))
     return (*found, *(one for one in large if not quick or one.clients == LARGE[0]), *reported)

@@ -23,6 +23,7 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.words import WHOLE
@@ -137,7 +138,13 @@ def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
     return secure_sum.Settings(
         size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance,
         word_bits=miniature.word_bits, called=miniature.clients,
+        assumed=Assumed(miniature.clients, len(_corrupt(miniature)), 0),
     )  # fmt: skip
+
+
+def _corrupt(miniature: Miniature) -> tuple[str, ...]:
+    """The clients of a sum of shares among all that collude with the server."""
+    return miniature.corrupt if miniature.kind == "secure_sum" else ()
 
 
 def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:

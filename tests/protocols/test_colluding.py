@@ -19,22 +19,24 @@ from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_view import Relation, exposed
+from tacit.scenarios.chaos.server_world import Miniature, perform
 from tacit.sim.compute import Free
 from tacit.sim.world import World
 
 
-def read_passively(came: int, colluding: int, threshold: int) -> tuple[str, ...]:
-    """The honest clients whose combined inputs a passive server with C clients knows, fewer than all that came.
+def read_passively(present: int, colluding: int, threshold: int) -> tuple[str, ...]:
+    """The honest clients whose combined inputs a passive server with C clients knows, fewer than all that are present.
 
     A relation for each honest client: its input, its personal mask, and masks with each other client. Known are the
     personal masks of all, the pair masks of those that collude, and those of whose keys C shares are enough.
     """
-    honest = range(came - colluding)
+    honest = range(present - colluding)
     relations, known = [], {(f"own {j}".encode(), 0) for j in honest}
     for j in honest:
         masks = {(f"own {j}".encode(), 0): 1}
-        for k in range(came):
+        for k in range(present):
             if k != j:
                 pair = (f"{min(j, k)} {max(j, k)}".encode(), 0)
                 masks[pair] = 1 if j < k else -1
@@ -47,22 +49,22 @@ def read_passively(came: int, colluding: int, threshold: int) -> tuple[str, ...]
 @pytest.mark.parametrize(("called", "colluding"), [(20, 9), (9, 4), (10, 3), (7, 0)])
 def test_the_rank_of_what_colluding_clients_know_does_not_grow_with_honest_losses(called: int, colluding: int) -> None:
     for absent in range(called):
-        came = called - absent
-        t = threshold_of(None, came, colluding)
-        if came < colluding + 2:
-            assert Least(3, colluding=colluding).problem([str(i) for i in range(came)])
+        present = called - absent
+        t = threshold_of(None, present, colluding)
+        if present < colluding + 2:
+            assert Least(3, colluding=colluding).problem([str(i) for i in range(present)])
             continue
-        assert colluding < t <= came
-        assert read_passively(came, colluding, t) == ()
+        assert colluding < t <= present
+        assert read_passively(present, colluding, t) == ()
     assert read_passively(17, 9, 17 // 2 + 1) != ()  # as t of 20 called, C = 9, was with three lost
 
 
 @pytest.mark.parametrize("absent", [0, 1, 2, 3])
 def test_colluding_clients_read_nothing_whoever_is_absent(absent: int) -> None:
-    came = 9 - absent
-    assert read_by_colluders(9, 4, came) == 0.0
+    present = 9 - absent
+    assert read_by_colluders(9, 4, present) == 0.0
     with blind_to_colluders():
-        assert read_by_colluders(9, 4, came) == float(came // 2 + 1 <= 4)
+        assert read_by_colluders(9, 4, present) == float(present // 2 + 1 <= 4)
 
 
 def test_a_set_of_c_and_one_is_refused() -> None:
@@ -87,9 +89,9 @@ class _Summing(Server):
             self.dismiss(self.clients, self.reason)
 
 
-@pytest.mark.parametrize(("came", "carried"), [(9, True), (6, True), (5, False)])
-def test_what_cannot_carry_c_is_refused_by_a_text_that_names_c(came: int, carried: bool) -> None:
-    world, names = World(1, cost=Free()), tuple(f"client/{i}" for i in range(came))
+@pytest.mark.parametrize(("present", "carried"), [(9, True), (6, True), (5, False)])
+def test_what_cannot_carry_c_is_refused_by_a_text_that_names_c(present: int, carried: bool) -> None:
+    world, names = World(1, cost=Free()), tuple(f"client/{i}" for i in range(present))
     settings = secure_sum.Settings(8, deadline=10.0, assumed=Assumed(9, 4, 0))
     secrets = pair_secrets(names, world, SharedSecret)
     clients = [Contributor(world, name, np.ones(8), secrets[name], settings) for name in names]
@@ -128,7 +130,7 @@ def test_two_sets_of_signatures_share_an_honest_client_whoever_is_lost() -> None
     assert consistency.needed(24, known.colluding) == 18
     names = tuple(f"client/{i}" for i in range(24))
     assert _split_read(known, names, 10) == 0.0
-    assert _split_read(_KNOWN, names, 10) == 1.0  # as a third of those that came
+    assert _split_read(_KNOWN, names, 10) == 1.0  # as a third of those that are present
 
 
 def test_an_average_is_over_two_more_than_the_colluding_and_noise_counts_without_them() -> None:
@@ -137,3 +139,22 @@ def test_an_average_is_over_two_more_than_the_colluding_and_noise_counts_without
     assert averaging.honest(11) == 7  # k = 11, C = 4
     assert Secure().honest(11) == 10
     assert fewest_hidden(20, True, 4) == threshold_of(None, 20, 4)
+
+
+_ALONE = "start 0 3 4; keys 0 3 4; want 0 3 4; left 0 3 4"  # one honest client and two that collude
+_FEWER = "start 0 2 3 4 5 6; keys 0 2 3 4 5 6; want 0 2 3 4 5 6; left 0 2 3 4 5 6"  # one of three honest ones is lost
+
+
+@pytest.mark.parametrize(("clients", "colluding", "program"), [(5, 2, _ALONE), (7, 4, _FEWER)])
+def test_the_judge_of_a_lying_server_knows_what_colluding_clients_know(
+    clients: int, colluding: int, program: str
+) -> None:
+    def exposed_in(least: int) -> tuple[str, ...]:
+        miniature = Miniature("secure_sum", clients, least, colluding=colluding)
+        found = perform(miniature, parse(program, clients))
+        assert not found.failure
+        return found.exposed
+
+    assert exposed_in(colluding + 2) == ()
+    with blind_to_colluders():
+        assert exposed_in(2) == ("client/0",)
