@@ -140,7 +140,11 @@ class Phases(Declaration):
     tolerance: ClassVar[float] = 0.0
     defines: ClassVar[tuple[str, ...]] = ("oracle",)
     server_returns: bool = True
-    uses: Collection[str] = ("protocol.min_clients",)
+
+    @property
+    def uses(self) -> Collection[str]:
+        """The keys that its parts use, and the smallest number of clients."""
+        return ("protocol.min_clients", *super().uses)
 
     @property
     def parts(self) -> Sequence[Phase]:
@@ -202,6 +206,10 @@ class Phases(Declaration):
         if len(shards) < keys.min_clients:
             problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
             raise Problem("data.clients", problem)
+        for one in self.sums(tables, len(shards)):
+            if one.colluding and one.fewest > len(shards):
+                problem = f"C = {one.colluding} of {len(shards)} clients may collude with the server, and a sum needs "
+                raise Problem("protocol.corrupt_clients", f"{problem}{one.fewest}; allowed: a smaller share")
         try:
             self.check(keys, shards)
         except Problem as error:
@@ -374,11 +382,13 @@ class OneShot(Phases):
 
 
 class OneShotClient(CalledClient):
-    """A client of a `protocol` with its `keys`."""
+    """A client of a `protocol` with its `keys`. `called`: how many clients are called; 0: as many as take part."""
 
-    def __init__(self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, **access: Any) -> None:
+    def __init__(
+        self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, called: int = 0, **access: Any
+    ) -> None:
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
-        self.protocol, self.keys = protocol, keys
+        self.protocol, self.keys, self.called = protocol, keys, called
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
@@ -576,6 +586,7 @@ class Histogram(Phase):
 
     takes = (reports.Reports(lambda tables, among: Task("category", (among.dimension,))),)
     messages = ()
+    uses = ("protocol.corrupt_clients",)
 
     def categories(self, keys: Any) -> int:
         """The number of categories."""
@@ -601,16 +612,16 @@ class Histogram(Phase):
         await reports.client(me, self.task(keys), None if category is None else int(category), duration(keys.deadline))
 
     async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        least, deadline = fewest(keys), duration(keys.deadline)
+        least, deadline = fewest(keys, len(me.clients)), duration(keys.deadline)
         tally = await reports.server(me, group.names, self.task(keys), least, deadline)
         hollow_counts = isinstance(tally.counts, HollowArray)
         counts = np.zeros(tally.counts.shape, np.int64) if hollow_counts else tally.counts
         return Found(tally.contributors, np.asarray(self.result(keys, counts), np.float64))
 
 
-def fewest(keys: Any) -> int:
-    """The fewest reports of which a protocol with these `keys` has a result."""
-    return max(2, int(keys.min_clients))
+def fewest(keys: Any, called: int) -> int:
+    """The fewest reports of which a protocol with these `keys` has a result, if so many clients are `called`."""
+    return max(secure_sum.colluding_of(keys, called) + 2, int(keys.min_clients))
 
 
 def _task_of(tasks: Mapping[int, Task], number: int) -> Task:
@@ -629,7 +640,8 @@ class OneRound:
 
     def __init__(self, setting: Setting, protocol: Phases) -> None:
         world, keys = setting.world, setting.keys
-        self.clients = setting.clients(self.client_type, protocol, keys)
+        called = len(setting.shards)
+        self.clients = setting.clients(self.client_type, protocol, keys, called)
         self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))
         self.observer = self.observer_type(setting, protocol, self.server, self.clients)
         tasks = {n: part.task(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
@@ -637,7 +649,9 @@ class OneRound:
         if tasks:  # each part is a round
             deadline, access = duration(keys.deadline), setting.access(HELPER)
             patience = protocol.waits(setting.tables) * deadline
-            self.helpers = (Helper(world, partial(_task_of, tasks), fewest(keys), deadline, patience, **access),)
+            self.helpers = (
+                Helper(world, partial(_task_of, tasks), fewest(keys, called), deadline, patience, **access),
+            )
         self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:

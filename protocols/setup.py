@@ -191,10 +191,11 @@ async def server(
     deadline: float,
     contribution: Contribution = _NOTHING,
     identities: Identities | None = None,
+    limit: str = "min_clients",
 ) -> Group:
     """Gather those `clients` and let them agree on a seed. Raises Abort when fewer than `min_clients` are left.
 
-    With `identities` published data are signed.
+    With `identities` published data are signed. `limit`: the name of the limit that `min_clients` is.
     """
     me.advance(round_number, 0)
     begun = me.attempt
@@ -218,7 +219,7 @@ async def server(
             me.dismiss([name], f"the round goes on without you: your {problem}")
     names, attempt = tuple(published), me.attempt + 1
     with me.step("setup.seed"):
-        require(len(names), "clients", min_clients)
+        require(len(names), "clients", min_clients, limit)
         joins = published.values()
         me.advance(round_number, attempt)
         roster = Roster(
@@ -235,7 +236,7 @@ async def server(
             me.lose(lost, "missed while the seed was agreed: left out of the round")
             me.dismiss(lost, "the round goes on without you: your part in the group seed did not come in time")
             names = tuple(name for name in names if name not in lost)
-            require(len(names), "clients", min_clients)
+            require(len(names), "clients", min_clients, limit)
             attempt += 1
             me.advance(round_number, attempt)
             if led:

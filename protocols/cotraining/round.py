@@ -59,7 +59,7 @@ from tacit.protocols.outcome import Abort, require
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import reports, secure_sum
+from tacit.protocols.sums import quorum, reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.values import understood, values_of
@@ -400,7 +400,8 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             tally = await reports.server(self, members, task, votes.least, deadline, signed=signed)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
-            present = (await setup.server(self, members, number, votes.least, deadline)).names
+            limit = quorum.limit_of(votes.least, votes.assumed.colluding)
+            present = (await setup.server(self, members, number, votes.least, deadline, limit=limit)).names
             total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
             contributors = total.contributors
         with self.step("cotrain.agree"):

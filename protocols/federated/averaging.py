@@ -367,7 +367,8 @@ class Secure:
     ) -> setup.Group:
         """Set up a round with those of `members` that answer; returns the group."""
         least = self.fewest(least)
-        return await setup.server(me, members, me.round, least, deadline, identities=self.identities)
+        limit = quorum.limit_of(least, self.assumed.colluding)
+        return await setup.server(me, members, me.round, least, deadline, identities=self.identities, limit=limit)
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int

@@ -62,6 +62,6 @@ def too_few_for(least: int, colluding: int) -> str:
 
 def limit_of(min_clients: int, colluding: int) -> str:
     """The name of the limit on the clients of a sum, for `outcome.require`."""
-    if min_clients >= colluding + 2:
+    if not colluding or min_clients > colluding + 2:
         return "min_clients"
     return f"the least, with C = {colluding} clients that may collude with the server,"

@@ -75,7 +75,19 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
-__all__ = ["REQUESTS", "STEPS", "SUM", "Requests", "SecureSum", "Settings", "SumOfVectors", "Total", "client", "server"]
+__all__ = [
+    "REQUESTS",
+    "STEPS",
+    "SUM",
+    "Requests",
+    "SecureSum",
+    "Settings",
+    "SumOfVectors",
+    "Total",
+    "client",
+    "colluding_of",
+    "server",
+]
 
 _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
@@ -485,6 +497,7 @@ class SecureSum(Phase):
 
     takes = (SUM,)
     messages = ()
+    uses = ("protocol.corrupt_clients",)
     fraction_bits = 32
     value_bits: int | None = None
     clip = 1.0
@@ -504,10 +517,11 @@ class SecureSum(Phase):
     def _quantised(self, clients: int) -> Quantised | None:
         return None if self.value_bits is None else Quantised(self.value_bits, self.clip, clients)
 
-    def _settings(self, keys: Any, clients: int) -> Settings:
+    def _settings(self, keys: Any, clients: int, called: int) -> Settings:
+        colluding = colluding_of(keys, called)
         least, deadline = max(2, keys.min_clients), duration(keys.deadline)
         found = Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
-        return replace(found, word_bits=self.word_bits(keys, clients), assumed=Assumed(0, _colluding(keys, clients), 0))
+        return replace(found, word_bits=self.word_bits(keys, clients), assumed=Assumed(called, colluding, 0))
 
     async def client(self, me: Client, keys: Any, group: setup.Group, public: NDArray[np.float64]) -> None:
         vector: NDArray[Any] = np.asarray(self.vector(keys, me.shard, public), np.float64)
@@ -517,20 +531,22 @@ class SecureSum(Phase):
             except ValueError as error:
                 refuse(me, f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
-        await client(me, vector, group.secrets, self._settings(keys, len(group.names)), me.round)
+        clients = len(group.names)
+        settings = self._settings(keys, clients, getattr(me, "called", 0) or clients)
+        await client(me, vector, group.secrets, settings, me.round)
 
     async def server(self, me: Server, keys: Any, group: setup.Group, found: Mapping[str, Found]) -> Found:
-        total = await server(me, group.names, self._settings(keys, len(group.names)))
+        total = await server(me, group.names, self._settings(keys, len(group.names), len(me.clients)))
         quantised, over = self._quantised(len(group.names)), total.contributors
         values = total.values if quantised is None else quantised.decode(total.ring, len(over))
         return Found(over, np.asarray(self.result(keys, values), np.float64))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        colluding = _colluding(tables.protocol, clients)
+        colluding = colluding_of(tables.protocol, clients)
         least = max(colluding + 2, tables.protocol.min_clients)
         return [SumBounds("secure_sum", least, value_bits=self.value_bits, colluding=colluding)]
 
 
-def _colluding(keys: Any, called: int) -> int:
-    """C by the keys of a protocol, which may lack `corrupt_clients`."""
+def colluding_of(keys: Any, called: int) -> int:
+    """C of the `called` clients by the `keys` of a protocol, which may lack `corrupt_clients`."""
     return rounded_up(getattr(keys, "corrupt_clients", None) or 0.0, called)

@@ -106,7 +106,7 @@ def notes(scenario: Scenario) -> list[str]:
     of_sums = [_left_note(one, clients) for one in protocol.sums(scenario, clients)]
     opened = [_opened_note(one, clients) for one in protocol.sums(scenario, clients)]
     own = protocol.notes(scenario, lambda: named(split_data(scenario)[1]))
-    return [*own, *filter(None, (*of_sums, *opened))]
+    return list(dict.fromkeys([*own, *filter(None, (*of_sums, *opened))]))  # a protocol may take several sums alike
 
 
 def _opened_note(one: SumBounds, clients: int) -> str:
