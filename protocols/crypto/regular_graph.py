@@ -99,10 +99,10 @@ class Degree:
         with_server = f"{self.colluding} may collude with the server"
         if self.complete:
             return f"complete graph of {self.clients} clients, t = {self.threshold}; {with_server}"
-        failure = "0" if math.isinf(self.failure) else f"at most 2^{self.failure:.1f}"
+        fails = f"a sum of the run fails with a probability of at most 2^{self.failure:.1f}"
+        often = "tolerated losses never make a sum fail" if math.isinf(self.failure) else fails
         return (
-            f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; {with_server}; "
-            f"failure in a run {failure}"
+            f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; {with_server}; {often}"
         )
 
 

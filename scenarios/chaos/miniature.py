@@ -33,8 +33,9 @@ class Miniature(Struct, frozen=True):
     `threshold`: t; None means a majority. A client's input follows from `seed`, its name and the model that a round
     begins with. `value_bits`: the bits of its numbers in a sum of integers ("secure_sum" and "secagg+"); None: fixed
     point. `colluding`: the number of colluding clients of "flamingo" and "secure_sum", the last ones; None: of
-    "flamingo" the number of decryptors that may collude, of others nobody. `tolerance`: the shares of colluding and of lost clients; None: those of the kind. `absent`: the
-    first ones, of all clients that are called, never come; the last ones collude where `tolerance` is given.
+    "flamingo" the number of decryptors that may collude, of others nobody. `tolerance`: the shares of colluding and of
+    lost clients; None: those of the kind. `absent`: the first ones, of all clients that are called, never come; the
+    last ones collude where `tolerance` is given.
     """
 
     kind: str

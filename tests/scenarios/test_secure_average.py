@@ -132,11 +132,11 @@ def test_an_average_in_a_graph_equals_that_of_a_complete_sum(tiny: Path) -> None
 
 def test_the_tolerance_of_a_graph_is_printed_and_checked(tiny: Path) -> None:
     changes = ["data.clients=12", "training.averaging=secagg+"]
-    (line,) = notes(secure(tiny, *changes))
     one = "2 may collude with the server"
-    assert line == f"secagg+: 12 clients with k = 8 neighbours each, t = 5; {one}; failure in a run 0"
-    (line,) = notes(secure(tiny, "training.averaging=secagg+"))
-    assert line == "secagg+: complete graph of 4 clients, t = 3; 1 may collude with the server"
+    line = f"secagg+: 12 clients with k = 8 neighbours each, t = 5; {one}; tolerated losses never make a sum fail"
+    assert notes(secure(tiny, *changes))[0] == line
+    line = "secagg+: complete graph of 4 clients, t = 3; 1 may collude with the server"
+    assert notes(secure(tiny, "training.averaging=secagg+"))[0] == line
     assert notes(secure(tiny)) == []
     (line,) = notes(secure(tiny, *changes, "training.tolerated_dropouts=0", "training.corrupt_clients=0"))
     assert line.startswith("secagg+: 12 clients with k = 2 neighbours each, t = 2")
