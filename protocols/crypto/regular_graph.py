@@ -101,9 +101,7 @@ class Degree:
             return f"complete graph of {self.clients} clients, t = {self.threshold}; {with_server}"
         fails = f"a sum of the run fails with a probability of at most 2^{self.failure:.1f}"
         often = "tolerated losses never make a sum fail" if math.isinf(self.failure) else fails
-        return (
-            f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; {with_server}; {often}"
-        )
+        return f"{self.clients} clients with k = {self.k} neighbours each, t = {self.threshold}; {with_server}; {often}"
 
 
 @cache

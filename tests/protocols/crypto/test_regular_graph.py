@@ -40,9 +40,10 @@ def test_with_few_clients_the_graph_is_complete(clients: int) -> None:
 
 
 def test_a_degree_is_described_in_words() -> None:
-    words = "500 clients with k = 51 neighbours each, t = 26; 50 may collude with the server; failure in a run at most"
+    words = "500 clients with k = 51 neighbours each, t = 26; 50 may collude with the server; a sum of "
+    words += "the run fails with a probability of at most"
     assert str(degree_of(500, Tolerance())) == f"{words} 2^-41.0"
-    assert str(degree_of(8, Tolerance())).endswith("failure in a run 0")
+    assert str(degree_of(8, Tolerance())).endswith("tolerated losses never make a sum fail")
 
 
 def test_shares_are_of_the_clients_that_were_called() -> None:
