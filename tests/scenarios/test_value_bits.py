@@ -39,6 +39,20 @@ def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     assert 0 < first.clipped < 1 and first.largest > 0.1 and second.equals_plaintext
 
 
+@pytest.mark.parametrize("largest", [1, 2])
+def test_a_client_with_more_points_counts_as_one_with_the_largest_weight(tiny: Path, largest: int) -> None:
+    keys = ("training.averaging=secure", "training.weighting=points", f"training.largest_weight={largest}")
+    found = run(scenario(tiny, *keys, "training.value_bits=8", "data.limit=240"), out=tiny.parent / "run")
+    assert found.outcome == "completed" and found.equals_plaintext
+
+
+def test_a_loss_beyond_the_range_of_its_words_is_clipped(tiny: Path) -> None:
+    """Each loss is clipped to 2^15; else it would carry into a word that the sum does not have."""
+    keys = ("training.averaging=secure", "training.value_bits=8", "training.learning_rate=1e9", "training.epochs=5")
+    found = run(scenario(tiny, *keys, "training.rounds=1", "training.clip=100.0"), out=tiny.parent / "run")
+    assert [record.loss for record in found.round_records] == [32768]
+
+
 def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -> None:
     masked = {}
     for bits in ("exact", "16", "8"):

@@ -2,20 +2,25 @@
 links."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.sim.clock import Environment
 from tacit.sim.conditions import Barrier, Conditions
 from tacit.sim.faults import Partition
 from tacit.sim.latency import parse_latency
+from tacit.sim.link import Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.network import LinkNetwork
-from tacit.sim.tcp import FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, Window, headers, segments
+from tacit.sim.tcp import (
+    FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, LossyTcpStream, Window, headers, segments, streams,
+)  # fmt: skip
 from tacit.sim.trace import Trace
 from tacit.sim.triggers import Faults
 from tacit.sim.wire import Ledger, Packet
@@ -231,3 +236,91 @@ def test_headers_are_those_of_segments_and_every_second_acknowledgement() -> Non
     assert [headers(size) for size in (1, SEGMENT + 1, 3 * SEGMENT)] == [2 * HEADERS, 3 * HEADERS, 5 * HEADERS]
     assert sum(FLIGHTS) < SET_UP < 4_000
     assert all(one > 0 for one in FLIGHTS) and all(a != b for a, b in pairwise(FLIGHTS[1:]))
+
+
+class Losing(Link):
+    """A link of 40 ms that loses the packets with the numbers `lost`, of those that its chances are drawn for."""
+
+    __slots__ = ("count", "lost")
+
+    def __init__(self, env: Environment, lost: Collection[int]) -> None:
+        super().__init__(env, parse_latency("40ms"), 1, ())
+        self.count, self.lost = 0, lost
+
+    def loses(self) -> bool:
+        self.count += 1
+        return self.count in self.lost
+
+
+def arrivals_without(lost: Collection[int], *sizes: int) -> list[float]:
+    """The times at which messages of these `sizes` arrive, which are sent at once over an open connection.
+
+    `lost`: the numbers of the segments that are lost, of all that are sent.
+    """
+    wire = Wire(faulty=True)
+    got: list[float] = []
+    carrier = SimpleNamespace(
+        barrier=lambda *ends: None, is_cut=lambda *ends: False, is_gone=lambda copy: False, end=lambda *end: None,
+        resend=lambda *why: None, arrive=lambda copy: got.append(wire.loop.env.now),
+    )  # fmt: skip
+    env = wire.loop.env
+    links = [Losing(env, ()), Losing(env, ())]
+    stream = streams(env, carrier, links, ("a", "b"), LossyTcpStream)["a", "b"]
+    stream.send(SimpleNamespace(size=1, delay=0.0, doomed=False))
+    while env.live:
+        env.step()
+    began, links[0].count, links[0].lost = env.now + 0.1, 0, lost
+    for size in sizes:
+        env.at(began, partial(stream.send, SimpleNamespace(size=size, delay=0.0, doomed=False)))
+    while env.live:
+        env.step()
+    wire.loop.finish()
+    assert len(got) == 1 + len(sizes)
+    return [time - began for time in got[1:]]
+
+
+@pytest.mark.parametrize(
+    ("lost", "waited"),
+    [
+        ([], 0.0),
+        ([1], 2 * MS40),  # four segments follow it: a fast retransmission, after a round trip
+        ([5], 4 * MS40),  # none follows it: a tail loss probe, after two
+        ([1, 5], 4 * MS40),  # the last lost one counts
+        ([1, 2, 3, 4, 5], 0.2 + 6 * MS40),  # nothing returns: the timeout, and then windows of 1, 2 and 4 segments
+    ],
+)
+def test_what_follows_a_lost_segment_decides_when_it_is_sent_again(lost: list[int], waited: float) -> None:
+    (arrival,) = arrivals_without(lost, 5 * SEGMENT)
+    assert arrival == pytest.approx(MS40 + waited)
+
+
+def test_a_lost_segment_is_sent_again_before_later_messages() -> None:
+    first, second = arrivals_without([1], 5 * SEGMENT, 400 * SEGMENT)
+    assert first == pytest.approx(5 * MS40)  # a round trip until the loss is known, and one until the window has room
+    assert second > 2 * first
+
+
+@pytest.mark.parametrize(("idle", "left"), [(0.9, 160), (1.1, 80), (2.0, 80), (2.1, 40), (4.0, 20), (100.0, FIRST)])
+def test_an_idle_window_is_halved_for_each_timeout_after_the_first(idle: float, left: float) -> None:
+    """Linux halves it while the idle time, less a timeout each time, is above 0 (RFC 2861)."""
+    window = Window()
+    window.size = 160
+    window.rest(idle * 0.3, 0.3)
+    assert window.size == left
+
+
+@pytest.mark.parametrize("largest", [20.0, 100.0, 1000.0])
+def test_a_window_after_a_loss_follows_the_cubic_function(largest: float) -> None:
+    """W(t) = C (t - K)^3 + W_max, where K = cbrt((1 - beta) W_max / C), beta = .7 and C = .4 (RFC 9438, 4.2)."""
+    window = Window()
+    window.size = largest
+    window.reduce(10.0)
+    assert window.size == pytest.approx(0.7 * largest)
+    k = math.cbrt(0.3 * largest / 0.4)
+    for part in (0.5, 1.0, 1.5):
+        window.size = 0.7 * largest
+        while (expected := 0.4 * (part * k - k) ** 3 + largest) > window.size * (1 + 1e-9):
+            before = window.size
+            window.grow(1, math.inf, 10.0 + part * k)
+            assert before < window.size
+        assert window.size == pytest.approx(expected, abs=0.3)

@@ -67,6 +67,19 @@ def test_infinite_values_and_nan_are_refused_without_being_shown(values: np.ndar
             quantised.encode(values)
 
 
+@given(arrays(np.float64, 6, elements=st.floats(-1e12, 1e12)), st.integers(2, 16), st.integers(1, 1 << 40))
+def test_values_out_of_range_are_integers_up_to_the_bound_in_both_directions(
+    values: np.ndarray, bits: int, bound: int
+) -> None:
+    quantised = Quantised(bits, 1.0, 2)
+    found = quantised.unclipped(values, bound).tolist()
+    exact = [int(np.rint((value + 1.0) * ((2**bits - 1) / 2.0))) for value in values]
+    assert found == [max(-bound, min(bound, one)) for one in exact]
+    assert quantised.unclipped(np.array([-1e300, 1e300]), bound).tolist() == [-bound, bound]
+    within = np.clip(values, -1.0, 1.0)
+    assert quantised.unclipped(within, 1 << 40).tolist() == quantised.encode(within).tolist()
+
+
 def test_word_widths_equal_the_published_widths() -> None:
     """Bonawitz et al., CCS 2017: sums of 16 bits among 2^10 and 2^14 clients; 1.73 and 1.98 times the plain bytes."""
     for clients, dimension, width, expansion in ((1 << 10, 1 << 20, 26, 1.73), (1 << 14, 1 << 24, 30, 1.98)):

@@ -121,6 +121,22 @@ def test_too_few_models_lose_the_round_and_keep_the_model() -> None:
 
 
 @pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
+@pytest.mark.parametrize("least", [2, 3])
+def test_only_models_that_were_trained_count_as_models_of_a_round(averaging: Averaging, least: int) -> None:
+    """Two of the four clients have no label, so that their points get no pseudo-labels: they train nothing."""
+    method, changes = Method(Alone(SPEC, 256, 5, 0.99)), {"rounds": 1, "averaging": averaging, "min_clients": least}
+    dealt = [*SHARDS[:2], *(replace(shard, labeled=np.zeros_like(shard.labeled)) for shard in SHARDS[2:])]
+    server, clients, records, _ = trained(method, dealt=dealt, **changes)
+    assert records[0].cohort == tuple(client.name for client in clients)
+    if least == 2:
+        without = trained(method, dealt=dealt[:2], **changes).server
+        np.testing.assert_allclose(decode(server.model), decode(without.model), atol=1e-6)
+    else:
+        assert "2 clients with trained models are left" in records[0].lost
+        assert server.model == FIRST
+
+
+@pytest.mark.parametrize("averaging", [Plain(), Secure()], ids=["plain", "secure"])
 def test_clients_take_part_in_no_more_rounds_than_were_agreed_on(averaging: Averaging) -> None:
     _, _, records, _ = trained(PLAIN, rounds=2, opened=4, averaging=averaging)
     assert [len(record.averaged) for record in records] == [CLIENTS, CLIENTS, 0, 0]
