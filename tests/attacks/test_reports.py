@@ -1,6 +1,6 @@
 """Forged reports of Prio3 and deviating aggregators: honest aggregators refuse them, and the batch continues."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from tacit import Result, load, run
+from tacit.parties.client import Client
+from tacit.parties.data.splits import Shard
+from tacit.parties.playing import play_out
+from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64
+from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of
 from tacit.protocols.sums.reports import HelperPart, Report
+from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
+from tacit.sim.world import World
 from tests.scenarios.test_prio3 import AVERAGES, FAULT, TINY
 
 KEY, HELPER, BOUND = bytes(32), KeyPair(bytes([7]) * 32), bytes(range(32))
@@ -260,3 +267,50 @@ def test_a_nonce_is_accepted_once_even_across_a_crash(file: Path, monkeypatch: p
     monkeypatch.setattr(reports, "_shard", shard)
     result = run_small(file, fault=FAULT.format(party="helper", trigger='after = "report.prepare"\nback_after = "1s"'))
     assert "its report is refused: its nonce was used before" in {loss.action for loss in result.lost}
+
+
+class Leader(Server):
+    """A server that asks for a sum over its clients for each of the `bases`, a round each; `found` has the outcomes."""
+
+    bases: Sequence[bytes] = ()
+
+    async def main(self) -> None:
+        self.found: list[str] = []
+        for number, basis in enumerate(self.bases, 1):
+            self.advance(number, 0)
+            try:
+                tally = await reports.server(self, self.clients, VOTES, 2, 10.0, basis=basis)
+                self.found.append(" ".join(map(str, tally.counts[0])))
+            except Abort as abort:
+                self.found.append(str(abort))
+
+
+class Voter(Client):
+    """A client that votes for class 1 in each of the batches with the `bases`."""
+
+    bases: Sequence[bytes] = ()
+
+    async def main(self) -> None:
+        for basis in self.bases:
+            await reports.client(self, VOTES, np.array([1]), 30.0, basis=basis)
+
+
+VOTES = Task("votes", (1, 3))
+
+
+def test_a_helper_releases_one_sum_for_a_basis_whatever_comes_in_between() -> None:
+    first, second = bytes(32), bytes([1]) * 32
+    for bases, outcomes in (
+        ([first, first], ["0 2 0", "the helper did not answer within 10 s"]),
+        ([first, second, first], ["0 2 0", "0 2 0", "the helper did not answer within 10 s"]),
+        ([b"", b""], ["0 2 0", "0 2 0"]),
+    ):
+        world, nothing = World(1, cost=Free()), np.zeros(0, np.int64)
+        shard = Shard(np.zeros((0, 1)), nothing, np.zeros(0, np.bool_), nothing)
+        voters = [Voter(world, f"client/{i}", shard) for i in range(2)]
+        leader = Leader(world, [voter.name for voter in voters])
+        for party in (leader, *voters):
+            party.bases = bases
+        helper = reports.Helper(world, lambda number: VOTES, 2, 10.0, 1000.0)
+        play_out([leader, helper, *voters])
+        assert leader.found == outcomes

@@ -71,3 +71,20 @@ def test_a_late_copy_is_not_the_cause_of_a_loss_if_the_first_was_in_time(quick: 
     lost = losses(events_of(quick, faults(pause)))
     assert lost and all("was refused" not in reason for line in lost for reason in line.because)
     assert all(line.because[-1].startswith("client/3 was paused ") for line in lost)
+
+
+def test_a_short_pause_of_the_waiting_party_does_not_explain_that_a_client_is_silent(tiny: Path) -> None:
+    crash = {"kind": "crash", "party": "client/1", "at": "train.update"}
+    pause = {"kind": "pause", "party": "server", "time": "3s", "lasts": "1s"}
+    lines = events_of(tiny, faults(crash, pause), "protocol.name=fedavg", "training.rounds=1")
+    (own,) = (line for line in lines if line.kind == "deadline" and line.party == "server")
+    assert own.because[-1].startswith("client/1 crashed at ")
+
+
+def test_a_hold_that_begins_after_a_message_was_lost_did_not_hold_it_back(tiny: Path) -> None:
+    lose = {"kind": "lose", "message": "LocalModel", "party": "client/2", "peer": "server"}
+    hold = {"kind": "hold", "party": "client/2", "peer": "server", "time": "3s", "lasts": "1s"}
+    datagrams = "network.transport=datagram"
+    (lost,) = losses(events_of(tiny, faults(lose, hold), "protocol.name=fedavg", "training.rounds=1", datagrams))
+    assert lost.because[-1].startswith("LocalModel from client/2 to server, sent at ")
+    assert lost.because[-1].endswith("(lost by a fault), not sent again (datagrams)")

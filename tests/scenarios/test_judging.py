@@ -47,6 +47,21 @@ def test_a_single_wrong_number_is_found(seed: int, place: int, by: float) -> Non
     assert verdict.status == "wrong" and verdict.error == pytest.approx(by)
 
 
+@pytest.mark.parametrize(("times", "status"), [(0.99, "ok"), (1.01, "wrong")])
+@pytest.mark.parametrize("survivors", [2, 5])
+def test_an_error_of_a_few_roundings_of_float32_is_allowed_and_no_more(
+    times: float, status: str, survivors: int
+) -> None:
+    """Each of n products and sums rounds once, and eight more are left to the rest of an app."""
+    names = NAMES[:survivors]
+    one = round_sum(survivors=names)
+    total = sum(one.inputs[name].weight for name in names)
+    size = sum(one.inputs[name].weight / total * abs(one.inputs[name].vector[7]) for name in names)
+    found = one.expected.copy()
+    found[7] += times * (survivors + 8) * float(np.finfo(np.float32).eps) * size
+    assert judge(replace(one, found=found)).status == status
+
+
 def mean_of(one: RoundSum, names: tuple[str, ...], by_all: bool = False) -> Vector:
     """The weighted mean of the inputs of `names`, or their sum divided by the weights of all."""
     total = sum(each.weight for name, each in one.inputs.items() if by_all or name in names)

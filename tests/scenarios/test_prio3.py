@@ -275,6 +275,21 @@ def test_both_shares_together_give_the_votes_and_one_alone_only_chance() -> None
     assert 0.25 < right / 800 < 0.42
 
 
+@pytest.mark.parametrize(("task", "most"), [(Task("votes", (1, 3)), 1), (Task("integers", (3, 6)), 6)])
+def test_shares_that_give_more_than_the_reports_can_add_up_to_are_refused(task: Task, most: int) -> None:
+    """Two reports add up to twice the largest number of one at most."""
+    for largest in (2 * most, 2 * most + 1):
+        own, other = (
+            FIELD64.encode(FIELD64.from_ints(numbers))
+            for numbers in ([5, 0, 0], [(largest - 5) % FIELD64.modulus, 0, 1])
+        )
+        found = unsharded(Batch(task), own, other, 2)
+        if largest <= 2 * most:
+            assert found is not None and found.reshape(-1).tolist() == [largest, 0, 1]
+        else:
+            assert found is None
+
+
 def test_a_report_for_another_helper_batch_or_nonce_or_with_a_false_proof_is_refused() -> None:
     helper, other = KeyPair(bytes([7]) * 32), KeyPair(bytes([8]) * 32)
     sent = report(helper, b"1")
