@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -403,3 +403,76 @@ def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pyt
         numbers.add(len(seeds))
         assert len(seeds) == 1 + split
     assert numbers == {1, 2}
+
+
+def rounds_of(monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[flamingo.Round]:
+    """The rounds whose labels decryptors check in a run."""
+    found: list[flamingo.Round] = []
+    honest = flamingo.Round.problem
+
+    def watched(now: flamingo.Round, *arguments: Any) -> Any:
+        found.append(now)
+        return honest(now, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flamingo.Round, "problem", watched)
+        played(**options)
+    return found
+
+
+def test_the_context_of_a_ciphertext_names_set_up_round_generation_and_both_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that decryptors of one generation decrypt nothing that was meant for those of another."""
+    now, *_ = rounds_of(monkeypatch, rounds=1)
+    others = [
+        replace(now, number=now.number + 1),
+        replace(now, run_id=bytes(16)),
+        replace(now, ring=replace(now.ring, generation=now.ring.generation + 1)),
+        replace(now, ring=replace(now.ring, digest=bytes(32))),
+    ]
+    contexts = [one.context("client/1", "client/2") for one in (now, *others)]
+    contexts += [now.context("client/2", "client/1"), now.context("client/1", "client/3")]
+    assert len(set(contexts)) == 7
+
+
+def test_labels_leave_each_client_as_many_neighbours_as_the_graph_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, *_ = rounds_of(monkeypatch, clients=30, tolerance=SPARSE, rounds=1)
+    first = now.ring.names[0]
+    near = now.neighbours(first)
+    left = [len(near) - gone for gone in range(len(near) + 1)]
+    problems = [now.problem([name for name in now.ring.names if name not in near[:gone]], 3)
+                for gone in range(len(near) + 1)]  # fmt: skip
+    count, reason = next((count, one) for count, one in zip(left, problems, strict=True) if one)
+    assert reason.values["count"] == reason.values["needed"] - 1
+    assert count <= reason.values["needed"] - 1
+
+
+def test_a_share_of_the_key_that_does_not_fit_its_commitments_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, roles = decryptors.sealed, []
+
+    async def false(me: Any, ring: KeyRing, texts: Any, what: str, *rest: Any) -> Any:
+        dealer, receiver, *_ = ring.decryptors
+        if me.name == dealer and what == "key share":
+            roles.append((dealer, receiver))
+            texts = texts | {receiver: texts[receiver][:-1] + bytes([texts[receiver][-1] ^ 1])}
+        return await honest(me, ring, texts, what, *rest)
+
+    monkeypatch.setattr(decryptors, "sealed", false)
+    found = played()
+    ((dealer, receiver),) = roles
+    assert found.refused(f"take the share of the key that {dealer} has dealt: it does not fit") == {receiver}
+    for number in (1, 2):
+        found.assert_sum(number, NAMES)
+
+
+def test_keys_of_few_clients_are_made_anew_once_a_decryptor_is_away() -> None:
+    gone = Crash("client/2", message="KeyStored")
+    found = played(faults=[gone])
+    left = [name for name in NAMES if name != "client/2"]
+    for number in (1, 2):
+        found.assert_sum(number, left)
+    assert {p.receiver for p in found.packets if p.type == "RoundStart" and p.round == 2} == set(left)
+    assert not [p for p in found.packets if p.type == KeysKept.__name__]
+    calm = played()
+    assert {p.receiver for p in calm.packets if p.type == KeysKept.__name__ and p.round == 2} == set(NAMES)
