@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.sums import quorum, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import Least
+from tacit.protocols.sums.refusal import Least, enter, may_answer, sum_done, sum_masked
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
@@ -385,3 +386,20 @@ def test_the_survivors_required_for_those_always_left_equal_the_threshold(data: 
     assert 2 <= least <= threshold == quorum.fewest_left(members, threshold, least)
     if least < threshold:
         assert quorum.fewest_left(members, threshold, least + 1) > threshold
+
+
+def test_masked_values_of_a_basis_are_given_again_only_once_their_sum_was_reported_as_done() -> None:
+    """A late answer may still open the first sum: one over other clients would show the difference."""
+    notes: list[str] = []
+    world = SimpleNamespace(note=lambda *given, note="", **named: notes.append(note))
+    me: Any = SimpleNamespace(name="client/0", step_name="", world=world, disk={}, round=1, attempt=1)
+    assert may_answer(me, b"consensus", again_once_done=True)
+    assert enter(me, "sum.mask")
+    sum_masked(me)
+    me.round = 2
+    for again in (False, True):
+        assert not may_answer(me, b"consensus", again_once_done=again)
+    assert len(notes) == 2 and all("it begins as round 1, for which it has sent masked values" in one for one in notes)
+    assert may_answer(me, b"another consensus", again_once_done=True)
+    sum_done(me)
+    assert may_answer(me, b"consensus", again_once_done=True)

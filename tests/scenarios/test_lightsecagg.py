@@ -180,3 +180,30 @@ def test_a_coding_in_which_no_quorum_answers_is_refused(private: int, needed: in
 def test_incompatible_keys_of_lightsecagg_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         ran(tiny, *changes)
+
+
+def test_clients_sign_no_set_of_fewer_survivors_than_a_sum_needs(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one of `min_clients`: a set of three would leave their masked sum open to the server later."""
+    honest = Server.broadcast
+
+    def lying(me: Server, parties: Sequence[str], message: Any) -> None:
+        if isinstance(message, lightsecagg.CodedSurvivors):
+            honest(me, parties[:3], lightsecagg.CodedSurvivors(message.names[:3]))
+        honest(me, parties, message)
+
+    monkeypatch.setattr(Server, "broadcast", lying)
+    found = ran(tiny, "training.rounds=1", "engine=inline")
+    assert sum("refused to sign: 3 survivors are fewer than" in note for note in refusals(found)) == 3
+    assert {row.type: row.messages for row in tacit.bytes(found).rows}["Agreed"] == 8
+    assert found.equals_plaintext and not found.lost
+
+
+@pytest.mark.parametrize("way", [(), ("protocol.identity=signed",)])
+def test_clients_that_are_back_sign_under_their_new_incarnations(tiny: Path, way: tuple[str, ...]) -> None:
+    """Three clients come back for the second round, in which the signatures of two of them are needed."""
+    back = 'before = "sum.mask"\nround = 1\nback_after = "2s"'
+    found = ran(tiny, "engine=inline", *way, faults=crashes(back, back, back, 'before = "sum.agree"\nround = 2'))
+    everybody = tuple(f"client/{i}" for i in range(8))
+    assert found.outcome == "completed" and found.round_records[-1].averaged == everybody
+    assert {(loss.party, loss.round) for loss in found.lost} >= {(f"client/{i}", 1) for i in (1, 2, 3)}
+    assert found.equals_plaintext
