@@ -1,4 +1,7 @@
-"""Twenty bugs to plant, one at a time, to test if chaos and the tests find them (`make mutants`)."""
+"""Twenty bugs to plant, one at a time, to test if chaos and the tests find them (`make mutants`).
+
+`unseen` has thirty more.
+"""
 
 from dataclasses import dataclass
 
@@ -9,8 +12,8 @@ __all__ = ["PLANTED", "Bug"]
 class Bug:
     """A bug that replaces the text `before`, which occurs once in `file`, by `after`.
 
-    `configuration`: the one of `tacit chaos --broad` whose runs execute the code, with the necessary `changes`.
-    `tests`: the files of tests that concern it.
+    `configuration`: the one of `tacit chaos --broad` whose runs execute the code, with the necessary `changes`; "" if
+    chaos is not to search for it. `tests`: the files of tests that concern it, or single tests (`FILE::TEST`).
     """
 
     name: str

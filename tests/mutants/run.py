@@ -1,11 +1,11 @@
-"""Plants each bug of `tests.mutants.planted` in a copy of the tree, and tests if chaos and the tests find it.
+"""Plants each bug of `planted` and `unseen` in a copy of the tree, and tests if chaos and the tests find it.
 
     make mutants
     python -m tests.mutants.run --help
 
-Chaos runs random mixtures of faults over the bug's configuration and stops at the first broken promise. pytest runs the
-files that concern the bug and stops at the first failure. A finding is repeated without the bug, and must then find
-nothing. The exit code is 1 if a bug is found by neither, or if something is found without the bug.
+Chaos runs random mixtures of faults over the bug's configuration, if it has one, and stops at the first broken promise.
+pytest runs the files that concern the bug and stops at the first failure. A finding is repeated without the bug, and
+must then find nothing. The exit code is 1 if a bug is found by neither, or if something is found without the bug.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from rich.table import Table
 
 from tests.mutants.chaos import Finding, Job
 from tests.mutants.planted import PLANTED, Bug
+from tests.mutants.unseen import UNSEEN
 
 ROOT = Path(__file__).parents[2]
 _ROOMS = ("sim", "parties", "protocols", "scenarios", "benchmarks")
@@ -118,7 +119,7 @@ def try_bug(copy: Copy, bug: Bug, schedules: int, seed: int) -> Row:
     job = Job(bug.configuration, bug.changes, seed, schedules)
     copy.write(bug.file, text.replace(bug.before, bug.after))
     try:
-        chaos, test = copy.chaos(job), copy.tests(bug.tests)
+        chaos, test = copy.chaos(job) if bug.configuration else Finding(), copy.tests(bug.tests)
     finally:
         copy.write(bug.file, text)
     wrong = []
@@ -170,7 +171,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the mixtures (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="bugs at a time (one a core)")
     given = parser.parse_args()
-    bugs = [one for one in PLANTED if not given.words or any(word in one.name + one.file for word in given.words)]
+    bugs = [
+        one
+        for one in (*PLANTED, *UNSEEN)
+        if not given.words or any(word in one.name + one.file for word in given.words)
+    ]
     if not bugs or min(given.schedules, given.jobs) < 1:
         parser.error("no bug has such a name or file" if not bugs else "schedules and jobs must be at least 1")
     notes, console = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 200)

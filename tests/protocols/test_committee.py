@@ -12,7 +12,7 @@ shares = st.dictionaries(st.sampled_from(CLIENTS), st.frozensets(st.sampled_from
 
 
 @given(shares, st.integers(1, 5))
-def test_members_are_in_the_sum_and_hold_the_shares_of_all_in_it(held: Mapping[str, frozenset[str]], least: int) -> None:
+def test_members_are_in_the_sum_and_hold_all_its_shares(held: Mapping[str, frozenset[str]], least: int) -> None:
     members, survivors = _chosen(held, CLIENTS, least)
     assert len(members) >= least or not (members or survivors)
     assert all(name in survivors and set(survivors) <= held[name] for name in members)

@@ -1,9 +1,8 @@
 """The distribution of a cost over runs: the 95th percentile is the least value that 95 % of the runs do not exceed."""
 
-from msgspec import structs
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tacit.protocols.outcome import Reason
 from tacit.scenarios.files.reading import read

@@ -19,8 +19,17 @@ from tacit.sim.link import Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.network import LinkNetwork
 from tacit.sim.tcp import (
-    FIRST, FLIGHTS, HEADERS, SEGMENT, SET_UP, LossyTcpStream, Window, headers, segments, streams,
-)  # fmt: skip
+    FIRST,
+    FLIGHTS,
+    HEADERS,
+    SEGMENT,
+    SET_UP,
+    LossyTcpStream,
+    Window,
+    headers,
+    segments,
+    streams,
+)
 from tacit.sim.trace import Trace
 from tacit.sim.triggers import Faults
 from tacit.sim.wire import Ledger, Packet

@@ -20,9 +20,7 @@ class Pair:
 
     def __init__(self, *faults: MessageFault, timeout: float = 1.0, transport: str = "reliable") -> None:
         self.loop, self.events = SimLoop(), list[Event]()
-        conditions = Conditions(
-            "mesh", parse_latency("10ms"), transport=transport, retransmission_timeout=timeout
-        )
+        conditions = Conditions("mesh", parse_latency("10ms"), transport=transport, retransmission_timeout=timeout)
         given = Faults([Partition("nobody", time=0.0), *faults])
         self.network = LinkNetwork(self.loop, Trace([self.events.append]), Ledger(), 1, conditions, given)
         self.ends: dict[str, Endpoint] = {name: self.network.attach(name, self.take) for name in "ab"}
