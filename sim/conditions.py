@@ -101,12 +101,15 @@ class Conditions:
 class Statistics:
     """Counters of the network so far: retransmitted copies, and lost ones by reason, as in the trace.
 
-    `connections` is the number of TCP connections that were opened.
+    `connections` is the number of TCP connections that were opened. `segments_again`: the TCP segments that were sent
+    again because links lost them, and `segment_bytes_again` their bytes with headers; they are no copies of messages.
     """
 
     sent_again: int
     lost: dict[str, int]
     connections: int = 0
+    segments_again: int = 0
+    segment_bytes_again: int = 0
 
 
 class Barrier:

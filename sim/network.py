@@ -242,9 +242,12 @@ class LinkNetwork:
         self._barriers = state["barriers"]
 
     def statistics(self) -> Statistics:
-        """The retransmitted and lost copies so far, and the connections opened."""
-        opened = sum(one.opened for one in self._transports.values() if isinstance(one, TcpStream))
-        return Statistics(self._sent_again, dict(self._lost), opened)
+        """The retransmitted and lost copies so far, the connections opened, and TCP's retransmitted segments."""
+        streams = [one for one in self._transports.values() if isinstance(one, TcpStream)]
+        opened, *again = (
+            sum(getattr(one, name) for one in streams) for name in ("opened", "segments_again", "bytes_again")
+        )
+        return Statistics(self._sent_again, dict(self._lost), opened, *again)
 
     def ends(self) -> list[tuple[str, str]]:
         """The existing links, in the order in which they were first used."""
@@ -299,7 +302,7 @@ class LinkNetwork:
         return copy
 
     def resend(self, journey: Journey, why: str) -> None:
-        """Trace that a connection sends a part of a copy again; the ledger counts no bytes for it."""
+        """Trace that a connection sends a part of a copy again; its stream counts the bytes, and the ledger none."""
         self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
 
     def is_gone(self, journey: Journey) -> bool:

@@ -4,14 +4,15 @@ The first message between two parties opens a connection: a round trip for SYN, 
 show certificates (`FLIGHTS`). Messages go one after the other, in chunks of at most half the window; a chunk goes
 through the sender's uplink and the receiver's downlink, which all connections of a party share, chunk by chunk in order
 of arrival: so they get equal shares. The first byte of a chunk reaches the receiver before the last one has left. As
-its acknowledgement returns, the window grows (slow start, then CUBIC), and shrinks again while nothing is sent (RFC
-2861, as in Linux). A message is delivered once all before it are.
+its acknowledgement returns, the window grows (slow start, then CUBIC with fast convergence), and shrinks again while
+nothing is sent (RFC 2861, as in Linux). A message is delivered once all before it are.
 
 A segment that the link loses is sent again: after a round trip where three follow it, after two as a tail loss probe
-(RFC 8985), or after the timeout where it is alone on its way; acknowledgements take no bandwidth, and the next one
-replaces one that is lost. Behind a partition, a chunk is sent again after timeouts that double up to 120 s (RFC 6298),
-and after 15 of them the connection is given up. A fault that loses a message, or a partition, ends the copy as lost;
-the retransmission is counted as another copy.
+(RFC 8985), or after the timeout where it is alone on its way. Segments that are sent again take bandwidth, and their
+bytes and headers are counted apart from messages. Acknowledgements take no bandwidth, and the next one replaces one
+that is lost. Behind a partition, a chunk is sent again after timeouts that double up to 120 s (RFC 6298), and after 15
+of them the connection is given up. A fault that loses a message, or a partition, ends the copy as lost; the
+retransmission is counted as another copy.
 
 It does not model queues that overflow, delays by other traffic's queues beyond its chunks, or pacing.
 """
@@ -139,10 +140,15 @@ class Window:
             self.epoch += idle
 
     def reduce(self, now: float) -> None:
-        """Shrink after a loss that later segments revealed."""
-        largest = self.size
+        """Shrink after a loss that later segments revealed.
+
+        A window that has not regained its size of the loss before makes room for other flows: it aims at less than its
+        size (fast convergence, RFC 9438, section 4.7).
+        """
+        largest, is_smaller = self.size, self.reduced > -math.inf and self.size < self.origin
+        aim = (1 + _BETA) / 2 if is_smaller else 1
         self._settle(max(_BETA * largest, 2.0), now)
-        self.origin, self.flat = largest, math.cbrt(largest * (1 - _BETA) / _C)
+        self.origin, self.flat = aim * largest, math.cbrt(largest * (aim - _BETA) / _C)
         self.reduced = now
 
     def collapse(self, now: float) -> None:
@@ -226,6 +232,7 @@ class TcpStream(Generic[C]):
     def __init__(self, env: Environment, carrier: Carrier[C], link: Link, source: str, target: str) -> None:
         self._env, self._carrier, self._link = env, carrier, link
         self.opened = 0  # connections that this end opened
+        self.segments_again = self.bytes_again = 0  # that were sent again because the link lost them, with headers
         self._source, self._target = source, target
         self._flow: Flow[C] = Flow()
         self._pace = link.pace  # seconds a byte
@@ -309,13 +316,13 @@ class TcpStream(Generic[C]):
                 self._give_up(item, BEHIND if was_whole else why)
                 broken = True
 
-    def state(self) -> tuple[Flow[C], int]:
-        """The state of this direction of the connection, and the number of connections opened."""
-        return self._flow, self.opened
+    def state(self) -> tuple[Flow[C], int, int, int]:
+        """The state of this direction of the connection, the connections opened, and segments and bytes sent again."""
+        return self._flow, self.opened, self.segments_again, self.bytes_again
 
-    def restore(self, state: tuple[Flow[C], int]) -> None:
+    def restore(self, state: tuple[Flow[C], int, int, int]) -> None:
         """Continue from a `state`; its timer is not started again."""
-        self._flow, self.opened = state
+        self._flow, self.opened, self.segments_again, self.bytes_again = state
 
     # Setting up
 
@@ -451,6 +458,11 @@ class TcpStream(Generic[C]):
 
     # Where links lose, and are cut
 
+    def _count_again(self, segments: int, size: int) -> None:
+        """Count segments that are sent again, and their bytes with headers. A lost chunk goes with a copy instead."""
+        self.segments_again += segments
+        self.bytes_again += size
+
     def _is_stopped(self, flow: Flow[C], other: Flow[C], number: int, tries: int) -> bool:
         """Return true if a flight of the set-up cannot continue now."""
         return False
@@ -514,6 +526,7 @@ class LossyTcpStream(TcpStream[C]):
         if tries == LIMIT:
             self._break(flow)
         elif not flow.closed:
+            way._count_again(1, FLIGHTS[number])
             wait = min(2.0**tries, LONGEST)
             self._env.at(self._env.now + wait, partial(self._fly, flow, other, number, tries + 1))
         return True
@@ -555,6 +568,7 @@ class LossyTcpStream(TcpStream[C]):
         wait = flow.timeout if collapses else 2 * round_trip if probed else round_trip
         item.missing += gone
         self._carrier.resend(item.copy, f"{len(lost)} segment{'s' * (len(lost) > 1)} lost on the link")
+        self._count_again(len(lost), gone + HEADERS * len(lost))
         self._later(wait, flow, item, gone, len(lost), collapses)
         return size - gone, count - len(lost)
 

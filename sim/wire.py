@@ -3,7 +3,8 @@
 A message is a msgspec struct encoded as a MessagePack array. It travels in a frame, itself a MessagePack array: type,
 sender, receiver, the sender's incarnation, round, attempt, whether the body is sealed, body. A frame travels in TLS 1.3
 records, which add 22 bytes (5 header, 1 content type, 16 tag) for every 16,384 bytes begun; the records' bytes are
-counted, their encryption is not carried out. TCP and IP headers are not counted.
+counted, their encryption is not carried out. Over TCP, `tacit.sim.tcp.headers` gives the bytes of TCP and IP headers
+beside them.
 
 Bytes have three columns. *Payload*: the byte strings and the text (UTF-8) inside the message, which a protocol's
 formulas count. The text is names of parties: they grow with the number of clients as byte strings do. *Sealing*: nonce

@@ -74,7 +74,9 @@ class Result(ResultFields, kw_only=True):
     Times are in seconds. `peak_memory`: the most bytes that the process had held when the run ended, including earlier
     work of the process; workers report their own. `message_count` (in the file ``messages``) and the bytes count both
     hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and `messages_lost` counts lost
-    ones by reason. `vulnerability` is None unless the scenario has an [attack].
+    ones by reason. `segments_sent_again` counts the segments that TCP sent again because a link lost them, and
+    `segment_bytes_sent_again` their bytes with headers; they are in none of the other counts. `vulnerability` is None
+    unless the scenario has an [attack].
 
     `formula`: payload by message type by the protocol's formula, if the run completed and nobody was lost; None for a
     type whose number of messages depends on the run. `energy`: joules of the clients, by class and, for up to 200
@@ -109,6 +111,8 @@ class Result(ResultFields, kw_only=True):
     bytes_sealing: int
     bytes_envelope: int
     sent_again: int = 0
+    segments_sent_again: int = 0
+    segment_bytes_sent_again: int = 0
     messages_lost: dict[str, int] = msgspec.field(default_factory=dict)
     trace_hash: str
     shape_hash: str

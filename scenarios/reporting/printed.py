@@ -179,10 +179,14 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         rounds = ", ".join(str(number) if number else "0, anew" for number in result.resumed)
         lines.append(Labelled("resumed", f"after round {rounds}"))
     on_the_way = {why: count for why, count in result.messages_lost.items() if why != SENDER_GONE}
-    if result.sent_again or on_the_way:
+    if result.sent_again or on_the_way or result.segments_sent_again:
         lost_by = ", ".join(f"{count} {why}" for why, count in on_the_way.items())
-        copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again"
-        lines.append(Labelled("network", f"{copies}; lost: {lost_by or 'none'}"))
+        copies = f"{result.sent_again} message{'s' * (result.sent_again != 1)} sent again; lost: {lost_by or 'none'}"
+        if count := result.segments_sent_again:
+            size = format_bytes(result.segment_bytes_sent_again)
+            segments = f"{count:,} TCP segment{'s' * (count != 1)} sent again ({size}, not in the bytes of messages)"
+            copies = f"{copies}; {segments}" if result.sent_again or on_the_way else segments
+        lines.append(Labelled("network", copies))
     lines += _struck_lines(result)
     lost = [
         Labelled("lost", one.text + "".join(f"\n{'':{WIDTH}}because {reason}" for reason in one.because))

@@ -39,6 +39,7 @@ from tacit.scenarios.running.simulation import Simulated, Simulation
 from tacit.scenarios.running.whole import written_first
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Expect, Scenario
+from tacit.sim.conditions import Statistics
 from tacit.sim.setting_error import Problem
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Sink
@@ -313,6 +314,7 @@ def result_of(
     rows = [] if simulation is None else simulation.ledger.rows()
     total = {column: sum(getattr(row, column) for row in rows) for column in _COLUMNS}
     found = simulated or _partial_result(simulation)
+    troubles = Statistics(0, {}) if simulation is None else simulation.troubles
     result = Result(
         scenario=name,
         title=scenario.title,
@@ -335,8 +337,10 @@ def result_of(
         bytes_payload=total["payload"],
         bytes_sealing=total["sealing"],
         bytes_envelope=total["envelope"],
-        sent_again=0 if simulation is None else simulation.troubles.sent_again,
-        messages_lost={} if simulation is None else simulation.troubles.lost,
+        sent_again=troubles.sent_again,
+        segments_sent_again=troubles.segments_again,
+        segment_bytes_sent_again=troubles.segment_bytes_again,
+        messages_lost=troubles.lost,
         trace_hash="" if simulation is None else simulation.trace.trace_hash,
         shape_hash="" if simulation is None else simulation.trace.shape_hash,
         warnings=cautions(scenario),

@@ -261,10 +261,11 @@ class Losing(Link):
         return self.count in self.lost
 
 
-def arrivals_without(lost: Collection[int], *sizes: int) -> list[float]:
+def arrivals_without(lost: Collection[int], *sizes: int, counted: list[tuple[int, int]] | None = None) -> list[float]:
     """The times at which messages of these `sizes` arrive, which are sent at once over an open connection.
 
-    `lost`: the numbers of the segments that are lost, of all that are sent.
+    `lost`: the numbers of the segments that are lost, of all that are sent. `counted` gets the number and the bytes of
+    those that were sent again.
     """
     wire = Wire(faulty=True)
     got: list[float] = []
@@ -285,6 +286,8 @@ def arrivals_without(lost: Collection[int], *sizes: int) -> list[float]:
         env.step()
     wire.loop.finish()
     assert len(got) == 1 + len(sizes)
+    if counted is not None:
+        counted.append((stream.segments_again, stream.bytes_again))
     return [time - began for time in got[1:]]
 
 
@@ -325,11 +328,49 @@ def test_a_window_after_a_loss_follows_the_cubic_function(largest: float) -> Non
     window.size = largest
     window.reduce(10.0)
     assert window.size == pytest.approx(0.7 * largest)
-    k = math.cbrt(0.3 * largest / 0.4)
+    follow_the_cubic_function(window, largest, 10.0)
+
+
+@pytest.mark.parametrize(("second", "aim"), [(60.0, 51.0), (99.0, 84.15), (100.0, 100.0), (150.0, 150.0)])
+def test_a_window_that_did_not_regain_its_size_aims_lower_after_the_next_loss(second: float, aim: float) -> None:
+    """W_max = cwnd (1 + beta) / 2 where cwnd < W_max, else cwnd (RFC 9438, 4.7)."""
+    window = Window()
+    window.size = 100.0
+    window.reduce(10.0)
+    window.size = second
+    window.reduce(20.0)
+    assert window.size == pytest.approx(0.7 * second)
+    follow_the_cubic_function(window, aim, 20.0)
+
+
+def follow_the_cubic_function(window: Window, largest: float, since: float) -> None:
+    """Compare the growth of a `window` with that to W_max = `largest` after a loss at the time `since`."""
+    least = window.size
+    k = math.cbrt((largest - least) / 0.4)
     for part in (0.5, 1.0, 1.5):
-        window.size = 0.7 * largest
+        window.size = least
         while (expected := 0.4 * (part * k - k) ** 3 + largest) > window.size * (1 + 1e-9):
             before = window.size
-            window.grow(1, math.inf, 10.0 + part * k)
+            window.grow(1, math.inf, since + part * k)
             assert before < window.size
         assert window.size == pytest.approx(expected, abs=0.3)
+
+
+@pytest.mark.parametrize("lost", [[], [1], [2, 4], [1, 2, 3, 4, 5], [1, 6]])
+def test_segments_that_are_sent_again_are_counted_with_their_headers(lost: list[int]) -> None:
+    """With numbers up to 5 a segment is lost once, with 6 once more as it is sent again."""
+    counted: list[tuple[int, int]] = []
+    arrivals_without(lost, 4 * SEGMENT + 100, counted=counted)
+    full, last = len([one for one in lost if one != 5]), 5 in lost
+    assert counted == [(full + last, full * (SEGMENT + HEADERS) + last * (100 + HEADERS))]
+
+
+def test_as_much_is_sent_again_as_the_link_loses() -> None:
+    wire = Wire(loss=0.05, a=MBIT20)
+    for number in range(100):
+        wire.at(number, "a", "b", 10 * SEGMENT, number)
+    wire.run()
+    found = wire.network.statistics()
+    assert found.sent_again == 0
+    assert 30 < found.segments_again < 75  # 1000 and those that are lost again
+    assert found.segment_bytes_again == pytest.approx(found.segments_again * (SEGMENT + HEADERS), rel=0.1)
