@@ -68,7 +68,7 @@ class Conditions:
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
     `retransmission_timeout` is the first one of "reliable", in seconds. `pairs` gives the properties of each link where
-    links differ.
+    links differ. `times`: observers are told how long each transfer lasts.
     """
 
     topology: str = "star"
@@ -78,6 +78,7 @@ class Conditions:
     transport: str = "reliable"
     retransmission_timeout: float = 1.0
     pairs: Pairs | None = None
+    times: bool = False
 
     @property
     def loses(self) -> bool:

@@ -14,24 +14,26 @@ class Carrier(Protocol):
 
     def arrive(self, journey: "Journey") -> None: ...
     def end(self, kind: str, journey: "Journey", why: str = "") -> None: ...
+    def carried(self, journey: "Journey") -> None: ...
 
 
 class Journey:
     """One copy of a packet in flight: the incarnations of its sender and receiver, and its hop.
 
     `flipped` is the data that travels instead of the packet's own bytes after bits were flipped. `delay` and `doomed`:
-    see `tacit.sim.transport.Copy`. `message` and `number` are the message and copy of `tacit.sim.trace.Event`. The
-    `network` carries it.
+    see `tacit.sim.transport.Copy`. `departed`: when its link took it, None before and once it is through. `message` and
+    `number` are the message and copy of `tacit.sim.trace.Event`. The `network` carries it.
     """
 
     near: Endpoint
     far: Endpoint
     far_incarnation: int
     flipped: bytes | None
+    departed: float | None
 
     __slots__ = (
-        "delay", "doomed", "far", "far_incarnation", "flipped", "message", "near", "network", "number", "packet",
-        "source", "source_incarnation", "target", "target_incarnation",
+        "delay", "departed", "doomed", "far", "far_incarnation", "flipped", "message", "near", "network", "number",
+        "packet", "source", "source_incarnation", "target", "target_incarnation",
     )  # fmt: skip
     stored = __slots__
 
@@ -40,7 +42,7 @@ class Journey:
         self.message = self.number = number
         self.source, self.source_incarnation = source, source.incarnation
         self.target, self.target_incarnation = target, target.incarnation
-        self.delay, self.doomed = 0.0, False
+        self.delay, self.doomed, self.departed = 0.0, False, None
 
     def copy(self, number: int) -> "Journey":
         """Another copy, at the beginning of the hop. Bits that the relay flipped are flipped in all copies."""
@@ -54,6 +56,7 @@ class Journey:
 
     def arrive(self) -> None:
         """Arrive at the end of the hop."""
+        self.network.carried(self)
         self.network.arrive(self)
 
     def lose(self, why: str) -> None:

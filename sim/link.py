@@ -135,7 +135,7 @@ class Link:
 
     __slots__ = (
         "_answers", "_answers_drawn", "_chances", "_chances_drawn", "_delays", "_env", "_flight", "_jitter",
-        "_last", "_loss", "_ordered", "_shakes", "_up", "down", "draws", "fixed",
+        "_last", "_loss", "_ordered", "_shakes", "_up", "down", "draws", "fixed", "flight",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +163,7 @@ class Link:
         self._answers: Iterator[float] | None = uniforms(_Stream(seed, ends, 3)) if loss else None
         self._shakes: Iterator[float] | None = uniforms(_Stream(seed, ends, 2)) if jitter else None
         self.fixed = None if jitter else fixed  # what `draw` always returns
+        self.flight = fixed or 0.0  # the latency of the latest packet, with what was added to it
         self._up, self.down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
@@ -215,6 +216,7 @@ class Link:
             if arrival < self._last:
                 arrival = self._last
             self._last = arrival
+        self.flight = arrival - self._env.now
         if self._flight is None:
             self._flight = Line(self._env)
         self._flight.at(arrival, then)
@@ -223,7 +225,8 @@ class Link:
         """Draw the latency and jitter of the next packet, in seconds."""
         self.draws += 1
         seconds = next(self._delays)
-        return seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
+        self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
+        return self.flight
 
     def go(self, seconds: float, then: Then) -> None:
         """Call `then` after `seconds`, but not before earlier packets have arrived."""

@@ -296,6 +296,7 @@ class LinkNetwork:
         """Make copy number `tries` of those sent again on the same hop; it is counted and traced as sent."""
         self._sent_again += 1
         copy = self._copy(journey, f"sent again: {tries}", Fact.AGAIN, tries)
+        copy.departed = self._loop.env.now
         if not copy.is_relayed:
             for fault in self._due(copy, again=True):
                 fault.affect(copy, partial(self._faults.bit, fault, copy.packet.sender))
@@ -304,6 +305,20 @@ class LinkNetwork:
     def resend(self, journey: Journey, why: str) -> None:
         """Trace that a connection sends a part of a copy again; its stream counts the bytes, and the ledger none."""
         self._trace.tell(self._event("resend", journey, journey.near.name, journey.far.name, why))
+
+    def carried(self, journey: Journey) -> None:
+        """Tell observers how long a copy was on its way through both ends of its link, without the latency."""
+        if self._conditions.times and journey.departed is not None:
+            flight = self._links[journey.near.name, journey.far.name].flight
+            self._tell_transfer(journey, journey.far.name, flight)
+        journey.departed = None
+
+    def _tell_transfer(self, journey: Journey, peer: str, flight: float = 0.0) -> None:
+        assert journey.departed is not None
+        now, packet = self._loop.env.now, journey.packet
+        seconds = max(0.0, now - journey.departed - flight)
+        event = Event(now, "carry", journey.near.name, peer, step=packet.step, type=packet.type, value=seconds)
+        self._trace.tell(event)
 
     def is_gone(self, journey: Journey) -> bool:
         """Return true if the receiver at the end of the hop is down or another incarnation than the packet was sent
@@ -343,6 +358,9 @@ class LinkNetwork:
             del self._flying[sender]
         if kind == "lose":
             self._lost[why] += 1
+            if self._conditions.times and journey.departed is not None:
+                self._tell_transfer(journey, "")  # what was sent of it was sent in vain
+            journey.departed = None
         fact = Fact.COPY if why == SECOND_COPY else ""
         self._trace.add(self._event(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact))
 
@@ -376,6 +394,8 @@ class LinkNetwork:
     def _depart(self, *copies: Journey) -> None:
         """Send the copies of a packet on their hop."""
         journey = copies[0]
+        for copy in copies:
+            copy.departed = self._loop.env.now
         near, far = journey.near, journey.far
         if self._is_tcp or not self._is_perfect:
             self._transport(near, far).send(*copies)

@@ -291,6 +291,7 @@ class TcpStream(Generic[C]):
         flow.latency, flow.trip = latency, now - sent + latency
         if flow.unsent:
             self._flush(flow)
+        self._carrier.carried(copy)
         self._carrier.arrive(copy)
 
     @property
@@ -429,6 +430,8 @@ class TcpStream(Generic[C]):
         """Receive a chunk and return its acknowledgement; the one of its beginning was sent before."""
         now, latency = self._env.now, item.latency
         item.arrived += size
+        if item.arrived == item.size:
+            self._carrier.carried(item.copy)
         flow.latency, flow.trip = latency, now - sent + latency
         if self._is_heard(flow, count):
             spread = (size + HEADERS * count) * self._pace

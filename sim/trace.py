@@ -57,7 +57,9 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     """One event of a run.
 
     `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
-    compute; fault; metric; outcome; and, in neither hash, resend: a part of a message that TCP sends again. `party` is
+    compute; fault; metric; outcome; and, in neither hash, resend: a part of a message that TCP sends again, and carry:
+    the end of a transfer over a link that took `value` seconds, without its latency, told only where it is asked for
+    (`Conditions.times`); without a `peer` the copy was lost. `party` is
     the affected party; for messages it is the sender of the hop, and `peer` its receiver. A send or relay with a `note`
     is another copy of a message. `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is that of a
     message's bytes. `note` is an explanation in words; `value` is a number (a metric, the seconds of a job that

@@ -63,6 +63,9 @@ class Carrier(Protocol[C]):
         """Return true if the receiver at the end of the hop is down or another incarnation than the copy was sent
         to."""
 
+    def carried(self, copy: C) -> None:
+        """Note that the last byte of a copy is through its link; it may still wait for earlier ones."""
+
     def arrive(self, copy: C) -> None:
         """Receive a copy at the end of its hop."""
 
@@ -164,6 +167,7 @@ class Transport(Generic[C]):
     def _arrive(self, item: _Item, copy: C) -> None:
         connection = item.connection
         item.flying -= 1
+        self._carrier.carried(copy)
         if self._carrier.is_cut(self._target, self._source) or self._link.loses_answer():
             self._repeat(item, copy)
         elif (timer := connection.timers.pop(item, None)) is not None:

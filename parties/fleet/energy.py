@@ -1,9 +1,12 @@
-"""The energy of clients in a run: of radios by bytes and technology, of processors by seconds and class.
+"""The energy of clients in a run: of radios by bytes, seconds and technology, of processors by seconds and class.
 
 A radio that sends at u and receives at d Mbit/s takes the power up * u + down * d + base while it is active (Huang et
 al., "A Close Examination of Performance and Power Characteristics of 4G LTE Networks", MobiSys 2012, section 5, tables
-3 and 4). So a bit costs a fixed energy, and each second in which the client's link carries something costs `base`. A
-radio that was idle for longer than its tail wakes up first (`wake`); after each activity it stays on for its tail.
+3 and 4). So a bit costs a fixed energy, and each second in which a transfer of the client lasts costs `base`. A
+transfer lasts from the time at which its link takes it until its last byte is through the other end, without the
+latency: also while it shares the server's line with others or waits for it, while TCP opens its window, and while
+either end is slow or a fault holds the link. A radio that was idle for longer than its tail wakes up first (`wake`);
+after each activity it stays on for its tail.
 
 Presets. ``wifi`` and ``3g``: the tables of Huang et al. ``4g``, ``5g`` (low band) and ``5g-mmwave``: the slopes are
 least squares over the means by target rate of the data that Narayanan et al. publish with "A Variegated Look at 5G in
@@ -14,12 +17,14 @@ above that of 4G at rate 0 on the same phone.
 Processors: the current of a core at its highest frequency in the power profile that Android has for a phone
 (`power_profile.xml`: `cpu.core_power`, with `cpu.cluster_power` and `cpu.active` where given), at 3.85 V.
 
-Not counted: the rest of a phone (screen, memory, idle power), headers and retransmissions of TCP, and the server.
+Not counted: the rest of a phone (screen, memory, idle power), the bits of TCP's headers and retransmissions, the longer
+time of jobs on a processor that a fault slows down, and the server.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -127,15 +132,13 @@ def parse_processor(value: str | float) -> Processor | None:
 
 @dataclass(frozen=True)
 class Power:
-    """The radio and processor of a client, and its rates in bytes a second (0: unlimited), for computing its energy.
+    """The radio and processor of a client, for computing its energy.
 
     `handling` maps the bytes of a message to the CPU seconds of its handling.
     """
 
     radio: Radio | None
     processor: Processor | None
-    up: float
-    down: float
     handling: Callable[[int], float]
 
 
@@ -174,41 +177,34 @@ class Energy(Struct, frozen=True):
 
 
 class _Use:
-    """The energy of one client so far. `transfer` and `compute` must be called in the order of time."""
+    """The energy of one client so far. `transfer` must be called in the order of time."""
 
     def __init__(self, power: Power) -> None:
         self.power = power
-        self.processor = self._radio = self._tail = 0.0
-        self._sent = self._active = -math.inf  # until when the uplink is busy, and the radio active
+        self.processor = self._radio = 0.0
+        self._active: list[tuple[float, float]] = []  # from when until when the radio was active, in order
 
-    def transfer(self, time: float, size: int, times: int, *, sends: bool) -> None:
-        """Count `times` messages of `size` bytes that start being sent at `time`, or have been received by then."""
+    def message(self, size: int, times: int, *, sends: bool) -> None:
+        """Count the bits and the handling of `times` messages of `size` bytes, sent or received."""
         power, radio = self.power, self.power.radio
         if power.processor:
             self.processor += power.processor.watts * power.handling(size) * times
+        if radio is not None:
+            self._radio += 8e-9 * times * size * (radio.up if sends else radio.down)
+
+    def transfer(self, ends: float, seconds: float, *, sends: bool) -> None:
+        """Count the time of a transfer that lasted `seconds` and ends now, unless the radio was active anyway."""
+        radio = self.power.radio
         if radio is None:
             return
-        rate = power.up if sends else power.down
-        seconds = times * size / rate if rate else 0.0
-        begins = max(time, self._sent) if sends else time - seconds
-        ends = begins + seconds
-        if sends:
-            self._sent = ends
-        self._radio += 8e-9 * times * size * (radio.up if sends else radio.down)
-        if begins > self._active:
-            self._rest(begins - self._active)
-        lasts = max(0.0, ends - max(begins, self._active))
-        self._radio += lasts * (radio.base_up if sends else radio.base_down) / 1000
-        self._active = max(self._active, ends)
-
-    def _rest(self, seconds: float) -> None:
-        """Count the energy of a radio that rested for `seconds`, including its tail and waking up."""
-        radio = self.power.radio
-        assert radio is not None
-        if seconds > radio.tail_seconds:
-            self._tail += radio.wake
-        if not math.isinf(seconds):
-            self._tail += min(seconds, radio.tail_seconds) * radio.tail / 1000
+        begins = first = ends - seconds
+        counted = 0.0
+        while self._active and self._active[-1][1] >= begins:
+            earlier, until = self._active.pop()
+            counted += until - max(earlier, begins)
+            first = min(first, earlier)
+        self._active.append((first, ends))
+        self._radio += max(0.0, seconds - counted) * (radio.base_up if sends else radio.base_down) / 1000
 
     def compute(self, seconds: float) -> None:
         """Count a job that takes `seconds` on a core."""
@@ -218,9 +214,12 @@ class _Use:
     @property
     def found(self) -> ClientEnergy:
         """The energy so far, with the tail after the last activity."""
-        radio = self.power.radio
-        tail = radio.tail_seconds * radio.tail / 1000 if radio and not math.isinf(self._active) else 0.0
-        return ClientEnergy(self._radio, self._tail + tail, self.processor)
+        radio, tail = self.power.radio, 0.0
+        if radio is not None and self._active:
+            rests = [later[0] - sooner[1] for sooner, later in pairwise(self._active)]
+            tail = radio.wake * (1 + sum(rest > radio.tail_seconds for rest in rests))
+            tail += (sum(min(rest, radio.tail_seconds) for rest in rests) + radio.tail_seconds) * radio.tail / 1000
+        return ClientEnergy(self._radio, tail, self.processor)
 
 
 class EnergyMeter:
@@ -246,10 +245,14 @@ class EnergyMeter:
             if use := self._use(event.party):
                 use.compute(event.value)
             return
+        if kind == "carry":
+            for party, sends in ((event.party, True), (event.peer, False)):
+                if party and (use := self._use(party)):
+                    use.transfer(event.time, event.value, sends=sends)
+            return
         sends = kind in ("send", "relay")
         if (sends or kind == "deliver") and (use := self._use(event.party if sends else event.peer)):
-            size = event.payload + event.sealing + event.envelope
-            use.transfer(event.time, size, int(event.value) or 1, sends=sends)
+            use.message(event.payload + event.sealing + event.envelope, int(event.value) or 1, sends=sends)
 
     def found(self) -> dict[str, ClientEnergy]:
         """The energy of each client that used any."""

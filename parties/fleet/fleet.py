@@ -145,12 +145,12 @@ class Fleet:
         return any(kind.radio or kind.processor for _, kind in self.groups())
 
     def power(self, party: str) -> Power | None:
-        """The radio, processor and rates of `party`, for its energy; None if its energy is not counted."""
+        """The radio and processor of `party`, for its energy; None if its energy is not counted."""
         if not party.startswith(_CLIENT) or not ((kind := self.kind(party)).radio or kind.processor):
             return None
         access = self.of(party)
         seconds = access.handling.seconds if access.handling else lambda _: 0.0
-        return Power(kind.radio, kind.processor, access.up, access.down, seconds)
+        return Power(kind.radio, kind.processor, seconds)
 
     def energy(self, found: Mapping[str, ClientEnergy]) -> Energy:
         """The energy of all clients whose energy is counted; `found` has that of each client that used any."""

@@ -207,7 +207,8 @@ VIEWS = (
     View(
         "events",
         "Every event but waits, in the order in which it happened. `kind` is `send` or `relay` (a hop begins), "
-        "`deliver`, `lose`, `drop` (a copy ends), `resend` (TCP sends a part of a copy again), `refuse` (the program "
+        "`deliver`, `lose`, `drop` (a copy ends), `resend` (TCP sends a part of a copy again), `carry` (a copy "
+        "was on its link for `value` seconds without the latency; only if energy is counted), `refuse` (the program "
         "of the receiver drops a message that was delivered: too late, or unreadable), `enter`, `leave`, `compute`, "
         "`fault`, `metric`, `outcome`. Of more than 200 clients enrolment is recorded by its messages alone: without "
         "its steps, the wait before it, and how those ended who were never called.",

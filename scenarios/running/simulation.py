@@ -281,6 +281,7 @@ def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
         network.transport,
         duration(network.retransmission_timeout),
         None if fleet.is_uniform else fleet,
+        fleet.counts_energy,
     )
 
 

@@ -271,6 +271,7 @@ def arrivals_without(lost: Collection[int], *sizes: int, counted: list[tuple[int
     got: list[float] = []
     carrier = SimpleNamespace(
         barrier=lambda *ends: None, is_cut=lambda *ends: False, is_gone=lambda copy: False, end=lambda *end: None,
+        carried=lambda copy: None,
         resend=lambda *why: None, arrive=lambda copy: got.append(wire.loop.env.now),
     )  # fmt: skip
     env = wire.loop.env
