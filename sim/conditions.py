@@ -68,7 +68,7 @@ class Conditions:
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
     `retransmission_timeout` is the first one of "reliable", in seconds. `pairs` gives the properties of each link where
-    links differ. `times`: observers are told how long each transfer lasts.
+    links differ. `times`: the time that each transfer lasts goes to observers.
     """
 
     topology: str = "star"
