@@ -11,10 +11,13 @@ from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.outcome import Reasoned
-from tacit.sim.hollow import hollow
+from tacit.sim.hollow import blank, hollow
 from tacit.sim.wire import Message
 
-__all__ = ["BadValues", "announced", "first_understood", "understood", "values_of", "with_usable_keys"]
+__all__ = [
+    "BadValues", "announced", "first_understood", "understood", "unlike_others", "values_of",
+    "with_usable_keys",
+]  # fmt: skip
 
 M = TypeVar("M")
 N = TypeVar("N", bound=Message)
@@ -71,6 +74,15 @@ async def first_understood(
         if me.are_gone(dict.fromkeys(left)):
             break
     return found
+
+
+def unlike_others(me: Party, content: bytes) -> bytes:
+    """Return `content`; in a hollow run, a blank of its length that equals no other value.
+
+    For a value that begins a round, such as a consensus: parties refuse a second sum that begins with an equal one
+    (`refusal.may_answer`, `reports`). Hollow contents would be equal in every round, where those of a run differ.
+    """
+    return content if me.world.hollow is None else blank(len(content))
 
 
 def announced(me: Party, names: Sequence[str], among: Iterable[str]) -> tuple[str, ...]:

@@ -298,9 +298,15 @@ class Cotraining(Declaration):
         return cotraining_takings(tables, parts, shards, VOTES)
 
     def assumed(self, tables: CotrainingTables) -> Sequence[str]:
-        if "cotraining.consensus" not in self.own_keys or tables.cotraining.consensus != "qualified":
-            return ()
-        return ["all clients agree on each public point; with fewer such points learning takes less time"]
+        found = []
+        if "cotraining.consensus" in self.own_keys and tables.cotraining.consensus == "qualified":
+            found.append("all clients agree on each public point; with fewer such points learning takes less time")
+        if self._is_secure(tables):
+            found.append(
+                "the consensus changes in each round; if it stays the same, a client that has not heard that its sum "
+                "is done refuses the next"
+            )
+        return found
 
     def attacked(self, tables: CotrainingTables) -> AttackedMessages:
         if method_of(tables).sharing.needs == "nothing":

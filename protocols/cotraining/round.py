@@ -62,7 +62,7 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import quorum, reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
-from tacit.protocols.values import understood, values_of
+from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.wire import Message
@@ -420,7 +420,8 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             require(voters, "clients with predictions", settings.min_clients)
             sharing, seed = settings.method.sharing, self.entropy("agreeing").bytes(32)
             work = sharing.agree_work(public, settings.classes)
-            self.agreed = await self.compute(work, sharing.agree, counts[:public], voters, settings.classes, seed)
+            agreed = await self.compute(work, sharing.agree, counts[:public], voters, settings.classes, seed)
+            self.agreed = unlike_others(self, agreed)
             if points > public:
                 asked = counts[public:].astype("<u2").tobytes()
                 self.broadcast(contributors, AskedCounts(asked, voters))

@@ -1,0 +1,79 @@
+"""Values that parties compare: in a prediction each is unlike the others wherever those of a run differ.
+
+One test for each comparison: of the values that begin a client's rounds (`refusal.may_answer`), and of the bases of the
+batches that a helper releases (`reports.Helper`).
+"""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tacit.protocols.cotraining import round as cotraining
+from tacit.protocols.federated import round as federated
+from tacit.protocols.sums import refusal, reports
+from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.schema.scenario import Scenario
+from tests.scenarios.predictions import measured, predicted_bytes, small
+
+ROUNDS = 3
+SUMS = ("secure", "secagg+", "lightsecagg", "committee", "flamingo", "prio3")
+
+
+def averages(protocol: str, averaging: str, **training: Any) -> Scenario:
+    plain = small(protocol)
+    few = {"min_clients": 2, "corrupt_clients": 0.0, "tolerated_dropouts": 0.1}
+    bits: Any = 3 if averaging == "prio3" else 8
+    changed = structs.replace(plain.training, rounds=ROUNDS, averaging=averaging, value_bits=bits, **(few | training))
+    signed = structs.replace(plain.protocol, identity="signed")
+    return structs.replace(plain, training=changed, protocol=signed, data=structs.replace(plain.data, clients=8))
+
+
+def votes(kind: Any, consensus: Any = "majority", loss: float = 0.0) -> Scenario:
+    plain = small("fedct")
+    cotrained = structs.replace(plain.cotraining, rounds=ROUNDS, votes=kind, consensus=consensus)
+    return structs.replace(plain, cotraining=cotrained, network=structs.replace(plain.network, loss=loss))
+
+
+ROUNDS_OF_CLIENTS = {
+    **{f"fedavg {name}": averages("fedavg", name) for name in SUMS},
+    "scaffold secure": averages("scaffold", "secure"),
+    **{f"fedct {kind} {by}": votes(kind, by) for kind in ("secure", "prio3") for by in ("majority", "qualified")},
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS_OF_CLIENTS)
+def test_each_round_of_a_prediction_begins_with_a_value_of_its_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: dict[tuple[str, bytes], int] = {}
+
+    def may_answer(me: Any, basis: bytes, **options: Any) -> bool:
+        content = bytes(getattr(basis, "token", basis))
+        assert begun.setdefault((me.name, content), me.round) == me.round
+        return refusal.may_answer(me, basis, **options)
+
+    for module in (federated, cotraining):
+        monkeypatch.setattr(module, "may_answer", may_answer)
+    assert predict_run(ROUNDS_OF_CLIENTS[name]).outcome == "completed"
+    assert len(begun) >= ROUNDS * 4
+
+
+def test_each_batch_of_a_prediction_has_a_basis_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    released, problem = [], reports.Helper._problem
+
+    def compared(self: Any, wanted: Any, nonces: Any, basis: bytes) -> str:
+        released.append(basis)
+        return problem(self, wanted, nonces, basis)
+
+    monkeypatch.setattr(reports.Helper, "_problem", compared)
+    assert predict_run(averages("fedavg", "prio3")).outcome == "completed"
+    assert len(set(released)) == len(released) == ROUNDS
+
+
+def test_a_prediction_of_secure_votes_over_lossy_links_loses_nobody_whom_the_run_keeps() -> None:
+    scenario = votes("secure", loss=0.05)
+    longer = structs.replace(scenario, cotraining=structs.replace(scenario.cotraining, rounds=12))
+    found = predict_run(longer)
+    sent, seconds = measured(longer)
+    assert not found.lost
+    assert predicted_bytes(found) == sent
+    assert found.virtual_seconds == pytest.approx(seconds)
