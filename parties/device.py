@@ -365,13 +365,16 @@ class Device:
         if self.pauses:
             self._stand_still()
 
-    def strike(self, fault: PartyFault) -> None:
-        """Apply `fault`, unless it needs a running party and this one is down or has ended."""
+    def strike(self, fault: PartyFault, before: str = "") -> None:
+        """Apply `fault`, unless it needs a running party and this one is down or has ended.
+
+        `before`: the step before which the party is, of a fault that names none.
+        """
         is_there = not self._has_left if fault.strikes == "staying" else self.endpoint.alive
         if fault.strikes != "any" and (not is_there or self.finished):
             return
         peer = fault.peer if isinstance(fault, LinkFault) else ""
-        step = fault.start or fault.after or self.step_name
+        step = fault.start or fault.after or (fault.is_drawn and before) or self.step_name
         self._world.faults.fired.append(Fired(fault, self._world.loop.time(), self.name, peer, step, fault.message))
         fault.strike(self)
 

@@ -194,11 +194,11 @@ class Party(Lifecycle):
 
     def _reach(self, name: str, when: str, number: int | None = None, begins: int = 0) -> None:
         self.check_alive()
-        self._suffer(self.world.faults.at_step(self.name, name, when, begins or self.round, number))
+        self._suffer(self.world.faults.at_step(self.name, name, when, begins or self.round, number), name)
 
-    def _suffer(self, faults: list[PartyFault]) -> None:
+    def _suffer(self, faults: list[PartyFault], before: str = "") -> None:
         for fault in faults:
-            self.device.strike(fault)
+            self.device.strike(fault, before)
             self.check_alive()
 
     async def compute(self, work: Work, function: Callable[..., R], *arguments: Any) -> R:

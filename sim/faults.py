@@ -8,13 +8,11 @@ Names are those of turmoil and Jepsen. `party` and `peer` are names or shell pat
 ``*``. `tacit.sim.triggers` decides when faults are applied.
 """
 
-import csv
 import fnmatch
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Union, cast, get_type_hints
 
 import msgspec
@@ -24,9 +22,12 @@ from tacit.sim.registry import similar
 from tacit.sim.table import Described, Keys, about
 from tacit.sim.toml_text import toml
 from tacit.sim.units import Duration, duration
+from tacit.sim.uptimes import Uptimes, availability_file
 
 __all__ = [
+    "ANY",
     "DEFAULT_KIND",
+    "DRAWN",
     "DURATIONS",
     "KINDS",
     "AnyFault",
@@ -50,7 +51,6 @@ __all__ = [
     "Power",
     "Slow",
     "availability",
-    "availability_file",
     "fault_keys",
     "optional",
     "seconds",
@@ -65,7 +65,12 @@ DURATIONS = ("time", "back_after", "lasts", "by")
 KINDS: "dict[str, type[Fault]]" = {}
 """Every kind of fault by its name."""
 
-_COLUMNS = ["party", "up", "down"]
+ANY = "any"
+"""The value of `step` for any step of a round."""
+
+DRAWN = ("share", "count")
+"""The triggers that are drawn in each round."""
+
 _LISTED = 20
 """The most parties that an error message lists."""
 
@@ -211,6 +216,25 @@ _Time = Annotated[
         unit="duration",
     ),
 ]
+_Share = Annotated[
+    Annotated[float, Meta(gt=0, le=1)] | None,
+    about(
+        "In each round, each of the clients is struck with this probability, once, before the `step`.",
+        unit="probability",
+    ),
+]
+_Count = Annotated[
+    Annotated[int, Meta(ge=1)] | None,
+    about("In each round, this many of the clients are drawn and struck, once, before the `step`."),
+]
+_Steps = Annotated[
+    str | Annotated[tuple[str, ...], Meta(min_length=1)],
+    about(
+        "`share`, `count`: step before which the fault strikes; a list, or `any` for all steps of a round: one of "
+        "them, drawn for each client and round. A client that does not take it is struck before the next one of the "
+        "list that it takes."
+    ),
+]
 _MESSAGE = about(
     "The fault strikes when the party is about to send a message of this type. `lose`, `duplicate`, `delay`, "
     "`corrupt`: type of the affected messages (default: any). `tacit bytes RUN` lists the types."
@@ -238,7 +262,7 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     Exactly one trigger: `at` or `before` a named step (synonyms), `after` one, the virtual `time`, or a `message` type
     that the party is about to send. A step or message triggers it the `occurrence`-th time, by default the first, or
     each time with a `probability` in (0, 1]; with a `round` only in that round of the party, in which occurrences are
-    counted from 1.
+    counted from 1. With a `share`, or a `count`, it is drawn again in each round which clients it strikes, each once.
     """
 
     strikes: ClassVar[Literal["running", "staying", "any"]] = "running"
@@ -247,7 +271,7 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     """The state that it causes: the party is ``down``, ``paused`` or ``slow``, or its link is ``cut`` or ``held``."""
     went: ClassVar[str] = ""
     """The verb for a party that the fault took down, as in ``client/3 crashed``."""
-    when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message")
+    when: ClassVar[tuple[str, ...]] = ("at", "before", "after", "time", "message", "share", "count")
     needed: ClassVar[tuple[str, ...]] = ("party",)
 
     at: _Step = None
@@ -258,6 +282,9 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
     occurrence: _Occurrence = None
     round: _Round = None
     probability: _Probability = None
+    share: _Share = None
+    count: _Count = None
+    step: _Steps = ANY
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -266,10 +293,14 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
         problem = f"exactly one of {', '.join(self.when)} says when; given: {' and '.join(found) or 'none'}"
         self._check(len(found) == 1, "", problem)
         _check_chances(self)
-        others = ", ".join(trigger for trigger in self.when if trigger != "time")
+        others = ", ".join(trigger for trigger in self.when if trigger not in ("time", *DRAWN))
         for name in ("occurrence", "probability", "round"):
             timed = found == ["time"] and name in given
             self._check(not timed, name, f"does not go with time, which comes once; allowed: with {others}")
+        for name in ("occurrence", "probability"):
+            problem = f"does not go with {found[0]}, which is drawn in each round; allowed: with {others}"
+            self._check(not (self.is_drawn and name in given), name, problem)
+        self._check(self.is_drawn or "step" not in given, "step", "needs share or count; a single step is at")
 
     def strike(self, device: Device) -> None:
         """Apply the fault to a party's device."""
@@ -281,10 +312,25 @@ class PartyFault(_OfParty, kw_only=True, frozen=True):
         return self.before if self.at is None else self.at
 
     @property
+    def is_drawn(self) -> bool:
+        """True if a `share` or a `count` of the clients is drawn in each round."""
+        return self.share is not None or self.count is not None
+
+    @property
+    def steps(self) -> tuple[str, ...] | None:
+        """The steps before one of which a fault that is drawn strikes; None for any step of a round."""
+        return None if self.step == ANY else (self.step,) if isinstance(self.step, str) else tuple(self.step)
+
+    @property
     def trigger(self) -> str:
         """The trigger in words, such as ``before lsh.hash``."""
         if self.time is not None:
             return f"at {seconds(self.time):g} s"
+        if self.is_drawn:
+            struck = f"a share of {self.share:g}" if self.count is None else f"{self.count} clients"
+            rounds = "of each round" if self.round is None else f"of round {self.round}"
+            where = f"any step {rounds}" if self.steps is None else f"{' or '.join(self.steps)} {rounds}"
+            return f"of {struck} before {where}"
         side, what = ("after", self.after) if self.start is None else ("before", self.start)
         trigger = f"at {self.message}" if self.message else f"{side} {what}"
         return trigger if self.round is None else f"{trigger} of round {self.round}"
@@ -591,22 +637,6 @@ class Fired:
     message: str = ""
 
 
-class _Uptimes:
-    """The intervals [up, down) in seconds in which each party is up, in order and disjoint."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, list[tuple[float, float]]] = {}
-
-    def add(self, party: str, up: float, down: float) -> None:
-        """Add an interval. Raises ValueError if it is empty or overlaps."""
-        own = self.of.setdefault(party, [])
-        if not 0 <= up < down:
-            raise ValueError(f"{party} cannot be up from {up:g} s to {down:g} s; 0 <= up < down is needed")
-        if own and up < own[-1][1]:
-            raise ValueError(f"{party} comes up at {up:g} s, but it is up until {own[-1][1]:g} s already")
-        own.append((up, down))
-
-
 def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[str]) -> tuple[Crash, ...]:
     """The crashes of an availability trace: `rows` of (party, up, down) in seconds, each party's in order of time.
 
@@ -615,7 +645,7 @@ def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[s
     for all parties that match it, of which no other row may name any. `parties` are all there are; those not named are
     always up. Raises ValueError.
     """
-    uptimes, names = _Uptimes(), list(parties)
+    uptimes, names = Uptimes(), list(parties)
     known, owners = set(names), dict[str, str]()
     for party, up, down in rows:
         if party not in uptimes.of:
@@ -637,47 +667,3 @@ def availability(rows: Iterable[tuple[str, float, float]], parties: Collection[s
             if down < up
         ]
     return tuple(crashes)
-
-
-def availability_file(path: str | Path) -> list[tuple[str, float, float]]:
-    """The rows of the CSV at `path` with the header ``party,up,down``, for `availability`.
-
-    Times are seconds, or text such as ``2min``; an empty down time means never. Raises ValueError with file, line and
-    column.
-    """
-    rows = []
-    uptimes = _Uptimes()
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            lines = csv.reader(file)
-            if (header := next(lines, [])) != _COLUMNS:
-                raise ValueError(f"line 1: the header must be party,up,down, not {','.join(header)!r}")
-            for cells in lines:
-                if cells:
-                    row = _row(cells, f"line {lines.line_num}")
-                    rows.append(row)
-                    try:
-                        uptimes.add(*row)
-                    except ValueError as error:
-                        raise ValueError(f"line {lines.line_num}: {error}") from None
-            if not rows:
-                raise ValueError("no line follows the header; a line for each time a party is up: client/1,0,30")
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    except (ValueError, csv.Error) as error:
-        raise ValueError(f"{path}: {error}") from None
-    return rows
-
-
-def _row(cells: list[str], line: str) -> tuple[str, float, float]:
-    if len(cells) != len(_COLUMNS):
-        raise ValueError(f"{line}: {len(cells)} cells; party,up,down are needed")
-    times = []
-    for column, cell in zip(_COLUMNS[1:], cells[1:], strict=True):
-        try:
-            times.append(math.inf if column == "down" and cell.strip() in ("", "inf") else duration(cell))
-        except ValueError as error:
-            raise ValueError(f"{line}, column {column}: {error}") from None
-    if not (party := cells[0].strip()):
-        raise ValueError(f"{line}, column party: a name is needed")
-    return party, times[0], times[1]

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from operator import itemgetter
 from typing import Any
@@ -12,20 +13,38 @@ import numpy as np
 from tacit.sim.faults import Fault, Fired, LinkFault, MessageFault, PartyFault
 from tacit.sim.streams import generator
 
-__all__ = ["Faults"]
+__all__ = ["Faults", "Population"]
 
 _WILD = frozenset("*?[")
 
+_ROUNDS = 16
+"""The most rounds whose draws are kept; parties of asynchronous protocols are in different rounds."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """The `parties` among which faults with a share or a count are drawn, in order, and the `steps` of a round."""
+
+    parties: Sequence[str] = ()
+    steps: Sequence[str] = ()
+
 
 class Faults:
-    """All faults of a run, and the counts of their triggers. `fired` lists the applied faults, in order."""
+    """All faults of a run, and the counts of their triggers. `fired` lists the applied faults, in order.
 
-    def __init__(self, faults: Iterable[Fault] = (), seed: int = 0) -> None:
+    Faults with a share or a count draw from the `population` in each round.
+    """
+
+    def __init__(self, faults: Iterable[Fault] = (), seed: int = 0, population: Population | None = None) -> None:
         numbered = list(enumerate(faults))
         self._seed = seed
         self._of_parties = [(number, fault) for number, fault in numbered if isinstance(fault, PartyFault)]
         self._of_messages = [(number, fault) for number, fault in numbered if isinstance(fault, MessageFault)]
         self._steps = [item for item in self._of_parties if item[1].start is not None or item[1].after is not None]
+        self._drawn = [item for item in self._of_parties if item[1].is_drawn]
+        self._population = population or Population()
+        self._draws: dict[tuple[int, int], dict[str, int]] = {}  # by number and round: the place of the step by party
+        self._struck: dict[tuple[int, str], int] = {}  # by number and party: the last round in which it was struck
         self._sends = [item for item in self._of_parties if item[1].message]
         self._timed: dict[str, list[tuple[int, PartyFault]]] = {}  # by name or pattern
         for number, fault in self._of_parties:
@@ -71,13 +90,16 @@ class Faults:
         needed if a party takes the step several times at once; the default is the last.
         """
         if not self._steps:
-            return []
+            return self._due_by_draw(party, step, round_number) if self._drawn and when == "before" else []
         if when == "before":
             self._reached[party, step] += 1
             self._enter(("step", party, step), round_number, self._reached[party, step])
         side = "start" if when == "before" else "after"
-        due = [item for item in self._steps if getattr(item[1], side) == step and item[1].applies_to(party)]
-        return self._due(due, ("step", party, step), number or self._reached[party, step])
+        at = [item for item in self._steps if getattr(item[1], side) == step and item[1].applies_to(party)]
+        due = self._due(at, ("step", party, step), number or self._reached[party, step])
+        if self._drawn and when == "before":
+            due += self._due_by_draw(party, step, round_number)
+        return due
 
     def at_send(self, party: str, message: str, round_number: int) -> list[PartyFault]:
         """The faults that are triggered now, as `party` is about to send a message of the type `message` in a round."""
@@ -121,6 +143,7 @@ class Faults:
             "matched": list(self._matched.items()),
             "earlier": list(self._earlier.items()),
             "streams": [(key, _position(stream)) for key, stream in self._streams.items()],
+            "struck": list(self._struck.items()),
             "fired": self.fired,
         }
 
@@ -130,6 +153,7 @@ class Faults:
         self._sent.update(dict(state["sent"]))
         self._matched.update(dict(state["matched"]))
         self._earlier.update(dict(state["earlier"]))
+        self._struck.update((tuple(key), round_number) for key, round_number in state.get("struck", ()))
         self.fired[:] = state["fired"]
         for key, position in state["streams"]:
             self._stream(*key).bit_generator.state = _from_position(position)
@@ -158,6 +182,35 @@ class Faults:
             if applies:
                 due.append(fault)
         return due
+
+    def _due_by_draw(self, party: str, step: str, round_number: int) -> list[PartyFault]:
+        """The faults with a share or a count that strike `party` before this step of its round."""
+        current, due = max(1, round_number), list[PartyFault]()
+        for number, fault in self._drawn:
+            steps = self._population.steps if fault.steps is None else fault.steps
+            if step not in steps or fault.round not in (None, current) or not fault.applies_to(party):
+                continue
+            place = self._drawn_in(number, fault, current, len(steps)).get(party)
+            if place is not None and step in steps[place:] and self._struck.get((number, party), 0) < current:
+                self._struck[number, party] = current
+                due.append(fault)
+        return due
+
+    def _drawn_in(self, number: int, fault: PartyFault, round_number: int, steps: int) -> dict[str, int]:
+        """The parties that a fault strikes in a round, with the place of the step from which on it does."""
+        key = number, round_number
+        if key not in self._draws:
+            names = [name for name in self._population.parties if fault.applies_to(name)]
+            stream = generator(self._seed, "fault", number, "share", round_number)
+            chances, places = stream.random(len(names)), (stream.random(len(names)) * steps).astype(int)
+            if fault.count is None:
+                struck = np.flatnonzero(chances < fault.share)
+            else:
+                struck = np.sort(np.argsort(chances, kind="stable")[: fault.count])
+            if len(self._draws) == _ROUNDS:
+                del self._draws[next(iter(self._draws))]
+            self._draws[key] = {names[one]: int(places[one]) for one in struck}
+        return self._draws[key]
 
     def _chance(self, number: int, party: str, probability: float) -> bool:
         return self._stream(number, party, "chance").random() < probability

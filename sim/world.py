@@ -12,7 +12,7 @@ from tacit.sim.network import LinkNetwork
 from tacit.sim.streams import Entropy, derive
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Sink, Trace
-from tacit.sim.triggers import Faults
+from tacit.sim.triggers import Faults, Population
 from tacit.sim.wire import Ledger
 
 __all__ = ["World", "lasting_secret"]
@@ -29,8 +29,9 @@ class World:
 
     `lasting` (32 bytes) is the seed of secrets that must outlive the process; random if empty. `hollow` counts the
     bytes of a run on hollow values (`tacit.sim.hollow`); None for a real run. Without `hashed` no hash of the trace is
-    computed. `watching` defines how servers detect lost clients; `watchers` has a callback for each server, called with
-    a party, its incarnation and true if its connection is open.
+    computed. Faults with a share or a count draw from the `population`. `watching` defines how servers detect lost
+    clients; `watchers` has a callback for each server, called with a party, its incarnation and true if its connection
+    is open.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class World:
         hollow: Meter | None = None,
         hashed: bool = True,
         watching: Watching | None = None,
+        population: Population | None = None,
     ) -> None:
         self.seed = seed
         self.watching = watching
@@ -62,7 +64,7 @@ class World:
         self.trace = Trace(sinks, hashed=hashed)
         self.taps = taps or Taps()
         self.ledger = Ledger()
-        self.faults = Faults(faults, seed)
+        self.faults = Faults(faults, seed, population)
         self.network = LinkNetwork(
             self.loop, self.trace, self.ledger, seed, conditions or Conditions(), self.faults, taps=self.taps
         )

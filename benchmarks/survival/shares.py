@@ -21,7 +21,7 @@ from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.workers import in_workers
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.scenarios.sweeping.survival import survival_of
+from tacit.scenarios.sweeping.survival import survival_of, wilson
 from tacit.sim.cores import cores
 
 __all__ = ["Compared", "apart", "compared", "main", "read_compared", "really", "share_range", "summary"]
@@ -104,8 +104,8 @@ def compared(title: str, runs: int, jobs: int = 1) -> Compared:
     real = outcomes.count("completed")
     otherwise = sum(one != other for one, other in zip(outcomes, foreseen, strict=True))
     return Compared(
-        title, runs, predicted.probability, predicted.interval, share_range(predicted.completed, runs), real / runs,
-        apart(real, predicted.completed, runs), otherwise,
+        title, runs, predicted.completed / runs, wilson(predicted.completed, runs),
+        share_range(predicted.completed, runs), real / runs, apart(real, predicted.completed, runs), otherwise,
     )  # fmt: skip
 
 

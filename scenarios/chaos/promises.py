@@ -14,7 +14,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.excused import Affected
 from tacit.scenarios.chaos.trial import Overdue, Trial
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.faults import Fault, MessageFault
+from tacit.sim.faults import Fault, MessageFault, PartyFault
 from tacit.sim.loop import Deadlock
 from tacit.sim.wire import Message
 
@@ -146,7 +146,8 @@ def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
     for one in trial.fired:
         of_message = isinstance(one.fault, MessageFault)
         lasting = isinstance(one.fault, MessageFault) and one.fault.time is not None
-        if getattr(one.fault, "probability", None) is None and not lasting:
+        drawn = isinstance(one.fault, PartyFault) and one.fault.is_drawn
+        if getattr(one.fault, "probability", None) is None and not lasting and not drawn:
             struck[one.fault, "" if of_message else one.party] += 1
     for (fault, party), count in struck.items():
         if count > given[fault]:

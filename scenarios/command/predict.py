@@ -45,7 +45,7 @@ def predict(
     runs: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Predict N runs with different seeds: how often they complete, who is lost where."
+            metavar="N", min=1, help="Predict N runs with different seeds: how often they survive, who is lost where."
         ),
     ] = None,
     loss: Annotated[
@@ -53,7 +53,8 @@ def predict(
         typer.Option(
             metavar="SHARE[@STEP]",
             help="With --runs: each round loses this share of its clients, such as 10%@sum.mask (default: none but the "
-            "scenario's losses; without STEP: any step; a whole number: as many clients). Can be repeated.",
+            "scenario's losses; without STEP: any step; a whole number: as many clients). They are back in the next "
+            "round, or never with ,back_after=never. Can be repeated.",
         ),
     ] = None,
     survive: Annotated[
@@ -62,7 +63,24 @@ def predict(
             metavar="P",
             min=0,
             max=1,
-            help="With --runs: name the cheapest combination that completes with probability P.",
+            help="With --runs: name the cheapest combination that survives with probability P (see --rounds).",
+        ),
+    ] = None,
+    rounds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="With --runs: a run survives if it completes and this share of its rounds has a result (default: "
+            "0.9; 0: one round).",
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --runs: keep the result of each run in FILE, and use those that it has from an earlier command.",
         ),
     ] = None,
     jobs: Jobs = None,
@@ -83,7 +101,7 @@ def predict(
     The simulated parties exchange messages of the real sizes over the run's links, without costly computations. With
     the same seed, the messages and bytes are those of the run. The memory is that of one process (--engine inline).
     With --over: the totals of each combination of values, and the cheapest one.
-    With --runs: the probability that a run completes under its losses, and the distributions of its costs.
+    With --runs: the probability that a run survives its losses, and the distributions of its costs.
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.whole import check_whole
@@ -97,9 +115,11 @@ def predict(
         from tacit.scenarios.command.survival import survival
 
         return survival(
-            file, over or (), runs, loss or (), by.value, survive, jobs, seed, changes or (), json_file, page
-        )
-    alone = {"--loss": loss, "--survive": survive, "--jobs": jobs, "--html": page}
+            file, over or (), runs, loss or (), by.value, survive, rounds, jobs, seed, changes or (), json_file, page,
+            resume,
+        )  # fmt: skip
+    alone = {"--loss": loss, "--survive": survive, "--rounds": rounds, "--jobs": jobs, "--html": page}
+    alone |= {"--resume": resume}
     for option, given in alone.items():
         if given is not None:
             raise typer.BadParameter("needs --runs, as in --runs 1000", param_hint=option)

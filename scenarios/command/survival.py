@@ -1,11 +1,13 @@
-"""The command `tacit predict --runs`: the probability and costs of completion under losses, and the losses by step."""
+"""The command `tacit predict --runs`: the probability of survival under losses, its costs, and the losses by step."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.sim.units import format_bytes, format_duration, format_joules
 
@@ -20,60 +22,137 @@ __all__ = ["survival"]
 _SHOWN = 6
 """The most steps, parties and reasons that are listed."""
 
+_WORTH = 5.0
+"""The seconds from which on the time of all runs is estimated before they are made."""
+
+_EVERY = 5.0
+"""The seconds between two shares of runs that survive so far, as progress."""
+
 _FEW = 2
 """The most parties that are listed for each step."""
 
 
 def survival(
-    file: str, over: Sequence[str], runs: int, loss: Sequence[str], by: str, survive: float | None, jobs: str | None,
-    seed: int | None, changes: Sequence[str], json_file: Path | None, page: Path | None,
+    file: str, over: Sequence[str], runs: int, loss: Sequence[str], by: str, survive: float | None, share: float | None,
+    jobs: str | None, seed: int | None, changes: Sequence[str], json_file: Path | None, page: Path | None,
+    resume: Path | None,
 ) -> int:  # fmt: skip
-    """Predict `runs` runs of each combination of values, and print and write the results. Returns the exit code."""
+    """Predict `runs` runs of each combination of values, and print and write the results. Returns the exit code.
+
+    After an interrupt, the results are of the runs that have ended, of those combinations with at least one.
+    """
     from tacit.scenarios.command import stopping
     from tacit.scenarios.console import printing
     from tacit.scenarios.console.bars import shown
     from tacit.scenarios.reporting.charts import check_charts
     from tacit.scenarios.reporting.survival_page import survival_page
+    from tacit.scenarios.running.kept_fates import Kept
     from tacit.scenarios.running.workers import jobs_of
     from tacit.scenarios.sweeping.predicted import check_energy
     from tacit.scenarios.sweeping.runs import plan
-    from tacit.scenarios.sweeping.survival import choose, survival_of, too_few
-    from tacit.sim.cores import cores
+    from tacit.scenarios.sweeping.survival import SHARE, choose, survival_of, too_few
 
     if page is not None:
         check_charts()
-    at_a_time = (cores() if runs > 100 else 1) if jobs is None else jobs_of(jobs)
+    at_a_time = None if jobs is None else jobs_of(jobs)
     console = printing.make_console()
     plans = plan(file, over, 1, changes, seed, to_run=False)
     if by == "energy":
         for one in plans:
             check_energy(one.loaded)
+    kept, needed = Kept(resume), SHARE if share is None else share
     stopping.interrupt_work()
     warning = too_few([one.loaded.scenario for one in plans], runs, loss, survive)
     if str(json_file) != "-":
         _print_head(console, plans[0].loaded, runs, loss, warning)
-    found = []
-    for one in plans:
+    found: list[Survival] = []
+    stopped, left, errors = False, 0, printing.make_console(stderr=True)
+    for number, one in enumerate(plans):
         what = ", ".join(f"{key}={value}" for key, value in one.values) or one.loaded.name
-        with shown(printing.make_console(stderr=True), "predict") as tell:
-            found.append(
-                survival_of(
-                    one.loaded, runs, loss, at_a_time, one.values,
-                    lambda done, of, what=what: tell(f"{what}: runs", done, of),  # type: ignore[misc]
+        with shown(errors, "predict") as tell:
+            report = _Report(errors, tell, what, 0 if found else len(plans), at_a_time)
+            try:
+                found.append(
+                    survival_of(one.loaded, runs, loss, at_a_time, one.values, report, needed, kept, partial=True)
                 )
-            )  # fmt: skip
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                stopped = True
+        if stopped := stopped or found[-1].interrupted:
+            left = len(plans) - number - 1
+            break
+    if stopped:
+        _print_stopped(errors, found, runs, left, resume)
+    command = _command(file, over, runs, loss, by, survive, share, seed, changes)
     chosen = choose(found, by, survive)
     if str(json_file) != "-":
         _print(console, found, chosen, by, survive)
     if page is not None:
-        page.write_text(survival_page(found, chosen, by, survive), encoding="utf-8")
+        page.write_text(survival_page(found, chosen, by, survive, command, changes), encoding="utf-8")
         if str(json_file) != "-":
             printing.print_lines(console, [f"page      {page}"])
     if json_file is not None:
         cheapest = None if chosen is None else dict(chosen.values)
         record = {"survival": [one.record() for one in found], "by": by, "survive": survive, "cheapest": cheapest}
+        record |= {"command": command, "interrupted": stopped}
         printing.write_text(console, json_file, json.dumps(record, indent=2) + "\n")
-    return 0
+    return stopping.exit_code() if stopped else 0
+
+
+class _Report:
+    """Shows the progress of the runs of one combination; after its first run, the time that all of them take.
+
+    `combinations`: those whose time is estimated, 0 for none.
+    """
+
+    def __init__(self, console: Console, tell: Any, what: str, combinations: int, jobs: int | str | None) -> None:
+        self._console, self._tell, self._what = console, tell, what
+        self._combinations, self._jobs = combinations, jobs
+        self._so_far, self._said = "", 0.0
+
+    def __call__(self, done: int, survived: int, runs: int, seconds: float) -> None:
+        from tacit.scenarios.console import printing
+        from tacit.sim.cores import cores
+
+        if done and (now := time.perf_counter()) - self._said >= _EVERY:
+            self._so_far, self._said = f", {survived:,} of {done:,} survive", now
+        self._tell(f"{self._what}: runs{self._so_far}", done, runs)
+        left = runs * self._combinations - done
+        if not seconds or not self._combinations:
+            return
+        at_a_time = self._jobs if isinstance(self._jobs, int) else cores()
+        whole = left * seconds / min(at_a_time, left or 1)
+        if whole >= _WORTH:
+            words = f"about {format_duration(whole)} for {left:,} more runs, {at_a_time} at a time"
+            printing.print_lines(self._console, [f"time      {words}: the first took {format_duration(seconds)}"])
+        self._combinations = 0
+
+
+def _print_stopped(console: Console, found: Sequence[Survival], runs: int, left: int, resume: Path | None) -> None:
+    """Print how many runs have ended before an interrupt, and how to continue."""
+    from tacit.scenarios.command import stopping
+    from tacit.scenarios.console import printing
+
+    done = sum(one.runs for one in found)
+    text = f"{stopping.message()} after {done:,} of {runs * (len(found) + left):,} runs; the results are of these"
+    more = f"the same command continues from {resume}" if resume else "with --resume FILE, a later command continues"
+    printing.print_lines(console, [f"{text}; {more}"])
+
+
+def _command(
+    file: str, over: Sequence[str], runs: int, loss: Sequence[str], by: str, survive: float | None, share: float | None,
+    seed: int | None, changes: Sequence[str],
+) -> str:  # fmt: skip
+    """The command line that gives the same results."""
+    words = ["tacit", "predict", str(file), "--runs", str(runs)]
+    for option, values in (("--loss", loss), ("--set", changes), ("--over", over)):
+        words += [word for value in values for word in (option, value)]
+    words += [] if survive is None else ["--survive", f"{survive:g}"]
+    words += [] if share is None else ["--rounds", f"{share:g}"]
+    words += [] if by == "bytes" else ["--by", by]
+    words += [] if seed is None else ["--seed", str(seed)]
+    return shlex.join(words)
 
 
 def _named(one: Survival, labels: Mapping[str, str]) -> str:
@@ -138,19 +217,21 @@ def _print_survival(console: Console, one: Survival, survive: float | None) -> N
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting import printed
 
-    low, high = one.interval
-    lines = [f"completes {_chance(one.probability)}   ({one.completed:,} of {one.runs:,} runs; 95 % interval "
-             f"{_chance(low)} to {_chance(high)})"]  # fmt: skip
+    share = f"{one.survived:,} of {one.runs:,} runs"
+    lines = [f"survives  {_chance(one.probability)}   ({share}; {one.in_words})"]
+    lines.append(f"          a run survives if it {one.need}")
+    if one.completed != one.survived:
+        lines.append(f"completes {_chance(one.completed / one.runs)}   ({one.completed:,} of {one.runs:,} runs)")
     if one.exact is not None:
         lines.append(f"exact     {_chance(one.exact.probability)}   ({one.exact.why}: a run needs {one.exact.need})")
     if survive is not None:
-        lines.append(f"survives  {one.verdict(survive)}")
+        lines.append(f"target    {one.verdict(survive)}")
     printing.print_lines(console, lines)
     rows = []
     for title, name in _ROWS:
-        for over, completed in (("all runs", False), ("runs that complete", True)):
-            figure = one.figure(name, completed=completed)
-            if figure is None or (completed and one.completed == one.runs):
+        for over, survived in (("all runs", False), ("runs that survive", True)):
+            figure = one.figure(name, survived=survived)
+            if figure is None or (survived and one.survived == one.runs):
                 continue
             values = (figure.mean, figure.median, figure.percentile_95, figure.maximum)
             rows.append([f"{title}, {over}", *(_in_words(value, name) for value in values)])
@@ -191,31 +272,32 @@ def _print_choices(
         if exact:
             cells.append("-" if one.exact is None else _chance(one.exact.probability))
         for name in ("bytes", "seconds"):
-            figure = one.figure(name, completed=True)
+            figure = one.figure(name, survived=True)
             cells += ["-", "-"] if figure is None else [
                 _in_words(figure.mean, name), _in_words(figure.percentile_95, name)
             ]  # fmt: skip
         lost = one.figure("rounds_lost")
         cells.append("-" if lost is None else f"{lost.mean:.4g}")
         if energy:
-            figure = one.figure("joules", completed=True)
+            figure = one.figure("joules", survived=True)
             cells += ["-", "-"] if figure is None else [
                 format_joules(figure.mean), format_joules(figure.percentile_95)
             ]  # fmt: skip
         rows.append(cells)
     columns = (
-        "completes", "95 % interval", *(["exact"] if exact else []), "bytes", "bytes, 95 %", "time", "time, 95 %",
+        "survives", "95 % interval", *(["exact"] if exact else []), "bytes", "bytes, 95 %", "time", "time, 95 %",
         "rounds lost", *(["energy", "energy, 95 %"] if energy else []),
     )  # fmt: skip
     optional = ("energy, 95 %", "time, 95 %", "bytes, 95 %", "exact")
     console.print(printing.table((*labels.values(), *columns), rows, columns, optional=optional))
-    lines = ["figures   costs are of the runs that complete; rounds lost are of all"]
-    wanted = "ever completes" if survive is None else f"completes with a probability of {survive}"
+    lines = ["figures   costs are of the runs that survive; rounds lost are of all"]
+    lines += [f"survives  a run survives if it {need}" for need in dict.fromkeys(one.need for one in found)]
+    wanted = "ever survives" if survive is None else f"survives with a probability of {survive}"
     if chosen is None:
         lines.append(f"cheapest  none: no combination {wanted}")
     else:
         cost = _in_words(chosen.cost(COSTS[by]), COSTS[by])
-        wanted = wanted.replace("completes", "complete")
+        wanted = wanted.replace("survives", "survive")
         lines.append(f"cheapest  by {by}, of those that {wanted}, {_named(chosen, labels)}: {cost}")
     if survive is not None:
         undecided = dict[str, list[str]]()

@@ -47,7 +47,7 @@ from tacit.scenarios.deploying.plain_state import (
     seen_by_observer,
     write_ending,
 )  # fmt: skip
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.faults import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import featured, parts_of, split
 from tacit.scenarios.running.process import one_thread
@@ -117,6 +117,7 @@ class PartyRun:
             seeded=self._seeded,
             lasting=b"" if self._seeded else lasting_secret(self.path),
             watching=watching_of(scenario.protocol),
+            population=population_of(scenario),
         )
         token = given.set(identities)
         self._experiment = PROTOCOLS[scenario.protocol.name].build(

@@ -1,13 +1,13 @@
 """Checks of [[fault]] tables for steps, parties and messages that do not exist."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
-from tacit.scenarios.files.faults import faults_of, matching, parties, parties_of
+from tacit.scenarios.files.faults import faults_of, matching, parties, parties_of, steps_of
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
-from tacit.sim.faults import Fault, PartyFault
+from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 
 __all__ = [
     "check_fault_places",
@@ -15,15 +15,8 @@ __all__ = [
     "fault_cautions",
     "messages_of",
     "read_text",
-    "steps_of",
     "vain_returns",
 ]
-
-
-def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server", "helper")) -> list[str]:
-    """The steps that parties of these roles take in a run with these choices."""
-    steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
-    return list(dict.fromkeys(step.name for step in steps if step.role in roles))
 
 
 def messages_of(scenario: Scenario) -> tuple[str, ...]:
@@ -34,7 +27,7 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
     for number, fault in enumerate(scenario.fault):
-        for test in (_check_parties, _check_steps, _check_message, _check_return, _check_generated):
+        for test in (_check_parties, _check_drawn, _check_steps, _check_message, _check_return, _check_generated):
             test(f"fault.{number}", fault, scenario)
 
 
@@ -46,10 +39,22 @@ def fault_cautions(scenario: Scenario) -> list[str]:
         round_number = fault.get("round")
         if 1 < rounds < (round_number or 1):
             found.append(f"fault.{number}.round = {round_number} is after the last round: the run has {rounds}")
+        elif _empties(fault, rounds):
+            assert isinstance(fault, Crash | Leave)
+            left = (1 - (fault.share or fault.count / scenario.data.clients)) ** rounds
+            which = f"share = {fault.share:g}" if fault.count is None else f"count = {fault.count}"
+            problem = f"without back_after, {left:.1%} of the clients are left after {rounds} rounds"
+            found.append(f"fault.{number}.{which} {problem}")
         elif number in vain:
             problem = f"has no effect: a party that returns takes part from the next round, and {vain[number]}"
             found.append(f"fault.{number}.back_after = {toml(fault.get('back_after'))} {problem}")
     return found
+
+
+def _empties(fault: Fault, rounds: int) -> bool:
+    """True for clients that are drawn to go down in each of several rounds, and never return."""
+    gone = isinstance(fault, Leave) or (isinstance(fault, Crash) and fault.back_after is None)
+    return gone and rounds > 1 and fault.is_drawn and fault.round is None
 
 
 def vain_returns(scenario: Scenario) -> dict[int, str]:
@@ -106,6 +111,19 @@ def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
         raise ScenarioError("", f"{key}.peer", problem)
 
 
+def _check_drawn(key: str, fault: Fault, scenario: Scenario) -> None:
+    """Check that faults with a share or a count strike clients, of which there are enough."""
+    if not (isinstance(fault, PartyFault) and fault.is_drawn):
+        return
+    if others := [role for role in _roles(fault, scenario) if role != "client"]:
+        problem = f"{toml(fault.party)} means the {others[0]}, and only clients are drawn in each round"
+        raise ScenarioError("", f"{key}.party", f"{problem}; allowed: clients, as client/*")
+    names = matching(fault.party, parties_of(scenario))
+    if (fault.count or 0) > len(names):
+        problem = f"{fault.count} is more than the {len(names)} clients"
+        raise ScenarioError("", f"{key}.count", f"{problem}; allowed: 1 to {len(names)}, or a share of 0 to 1")
+
+
 def _roles(fault: Fault, scenario: Scenario) -> list[str]:
     """The roles of the parties that the fault may strike."""
     struck = matching(fault.get("party") or "*", parties_of(scenario))
@@ -115,8 +133,9 @@ def _roles(fault: Fault, scenario: Scenario) -> list[str]:
 def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
     protocol, roles = scenario.protocol, _roles(fault, scenario)
     known = steps_of(scenario, roles)
-    for trigger in ("at", "before", "after"):
-        step = fault.get(trigger)
+    named = [(trigger, fault.get(trigger)) for trigger in ("at", "before", "after")]
+    drawn = fault.steps if isinstance(fault, PartyFault) else None
+    for trigger, step in [*named, *(("step", step) for step in drawn or ())]:
         if step is None or step in known:
             continue
         allowed = f"; allowed: {', '.join(known)}"

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.rounds.rounds import ENROLL
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Fault
+from tacit.sim.triggers import Population
 
-__all__ = ["faults_of", "matching", "parties", "parties_of"]
+__all__ = ["faults_of", "matching", "parties", "parties_of", "population_of", "steps_of"]
 
 
 def faults_of(fault: Fault, clients: int) -> tuple[Fault, ...]:
@@ -26,6 +28,19 @@ def parties(clients: int, helpers: Iterable[str] = ()) -> list[str]:
 def parties_of(scenario: Scenario) -> list[str]:
     """The names of all parties of a run of `scenario`."""
     return parties(scenario.data.clients, PROTOCOLS[scenario.protocol.name].helpers(scenario))
+
+
+def steps_of(scenario: Scenario, roles: Iterable[str] = ("client", "server", "helper")) -> list[str]:
+    """The steps that parties of these roles take in a run with these choices."""
+    steps = PROTOCOLS[scenario.protocol.name].steps_with(scenario)
+    return list(dict.fromkeys(step.name for step in steps if step.role in roles))
+
+
+def population_of(scenario: Scenario) -> Population:
+    """The clients of a run of `scenario`, and the steps that they take in rounds, without enrolment."""
+    enrolment = {step.name for step in ENROLL}
+    steps = [step for step in steps_of(scenario, ("client",)) if step not in enrolment]
+    return Population(parties(scenario.data.clients)[1:], steps)
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:

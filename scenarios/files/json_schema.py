@@ -18,7 +18,7 @@ from tacit.parties.data.sets import DATASETS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import EACH, Key, keys, structure
 from tacit.scenarios.schema.scenario import Client, ProtocolKeys
-from tacit.sim.faults import DEFAULT_KIND, KINDS, Fault
+from tacit.sim.faults import DEFAULT_KIND, DRAWN, KINDS, Fault
 from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN
 
 __all__ = ["DRAFT", "TITLE", "scenario_schema", "schema_text"]
@@ -193,8 +193,13 @@ def _fault(kind: type[Fault], definition: Schema, described: str) -> None:
             else {"required": [key]}
             for key in kind.when
         ]
-    if {"occurrence", "probability"} <= {*kind.__struct_fields__}:
-        definition["not"] = {"required": ["occurrence", "probability"]}
+    fields = {*kind.__struct_fields__}
+    chances = ("occurrence", "probability")
+    both = [chances, *((drawn, chance) for drawn in DRAWN for chance in chances)]
+    if excluded := [{"required": [*pair]} for pair in both if {*pair} <= fields]:
+        definition["not"] = excluded[0] if len(excluded) == 1 else {"anyOf": excluded}
+    if "step" in fields:
+        definition["if"], definition["then"] = {"required": ["step"]}, {"anyOf": [{"required": [one]} for one in DRAWN]}
 
 
 def _join(definitions: dict[str, Schema], own: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ clients that are lost is hypergeometric.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -26,7 +26,7 @@ from tacit.protocols.steps import Stage
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.dropouts import Dropout
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.faults import Crash, Leave
+from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 from tacit.sim.shares import rounded_up
 
 __all__ = ["Odds", "odds_of"]
@@ -77,21 +77,23 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None
     bounds = _bounds(scenario)
     if bounds is None or clients > _MOST or not (scenario.fault or dropouts):
         return None
-    counts = [one for one in dropouts if one.count is not None]
-    if counts:
-        alone = len(dropouts) == 1 and not scenario.fault and counts[0].party == "client/*"
-        return _of_count(scenario, bounds, counts[0]) if alone else None
-    losses = [*_of_faults(scenario, bounds.kind), *_of_dropouts(dropouts, scenario, bounds.kind)]
-    if None in losses:
+    keys = [f"fault.{number}" for number in range(len(scenario.fault))]
+    losses = [*zip(keys, scenario.fault, strict=True)]
+    losses += [(f"--loss {one.text}", one.fault) for one in dropouts if one.fault is not None]
+    if any(fault.get("count") is not None for _, fault in losses):
+        (key, fault), *others = losses
+        return None if others or fault.party != "client/*" else _of_count(scenario, bounds, key, fault)
+    found = [_loss(key, fault, scenario, bounds.kind) for key, fault in losses]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or not known:
         return None
-    found = [one for one in losses if one is not None]
-    alike = all(np.ptp(one.chances) == 0 for one in found)
+    alike = all(np.ptp(one.chances) == 0 for one in known)
     called = _called(scenario)
     if called < clients and not alike:
         return None
-    chance = _completes(bounds, called, found)
+    chance = _completes(bounds, called, known)
     words = "binomial" if alike else "Poisson-binomial"
-    return Odds(chance, words, tuple(one.key for one in found), _need(bounds, called))
+    return Odds(chance, words, tuple(one.key for one in known), _need(bounds, called))
 
 
 def _called(scenario: Scenario) -> int:
@@ -126,37 +128,30 @@ def _stages(scenario: Scenario) -> dict[str, Stage]:
     return {step.name: step.stage for step in steps if step.role == "client"}
 
 
-def _of_faults(scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
-    stages = _stages(scenario)
-    for number, fault in enumerate(scenario.fault):
-        step = fault.get("at") or fault.get("before") or ""
-        stage = stages.get(step, "") if isinstance(fault, Crash | Leave) else ""
-        place = _COUNTED[kind].get(stage)
-        again = fault.get("probability") is not None and stage not in _ONCE
-        later = (fault.get("occurrence") or 1) > 1 or (fault.get("round") or 1) > 1
-        if place is None or later or again or fnmatchcase("server", fault.get("party")):
-            yield None
-            return
-        meant = [fnmatchcase(f"client/{j}", fault.get("party")) for j in range(scenario.data.clients)]
-        chance, key = fault.get("probability"), f"fault.{number}"
-        yield _Loss(key, place, np.where(meant, 1.0 if chance is None else chance, 0.0))
+def _loss(key: str, fault: Fault, scenario: Scenario, kind: str) -> _Loss | None:
+    """The loss that a fault makes; None if no formula covers it."""
+    if not isinstance(fault, Crash | Leave) or fnmatchcase("server", fault.party):
+        return None
+    place, stage = _place(fault, scenario, kind)
+    chance = fault.share if fault.is_drawn else fault.probability
+    again = fault.probability is not None and stage not in _ONCE
+    if place is None or again or (fault.occurrence or 1) > 1 or (fault.round or 1) > 1:
+        return None
+    meant = [fnmatchcase(f"client/{j}", fault.party) for j in range(scenario.data.clients)]
+    return _Loss(key, place, np.where(meant, 1.0 if chance is None else chance, 0.0))
 
 
-def _of_dropouts(found: Sequence[Dropout], scenario: Scenario, kind: str) -> Iterator[_Loss | None]:
-    stages = _stages(scenario)
-    for one in found:
-        place = _COUNTED[kind].get(stages.get(one.step, ""))
-        if place is None or one.chance is None:
-            yield None
-            return
-        meant = [fnmatchcase(f"client/{j}", one.party) for j in range(scenario.data.clients)]
-        yield _Loss(f"--loss {one.text}", place, np.where(meant, one.chance, 0.0))
+def _place(fault: PartyFault, scenario: Scenario, kind: str) -> tuple[int | None, str]:
+    """The place and the stage at which clients are lost by a fault before a single step; None if there is none."""
+    steps = (fault.start,) if not fault.is_drawn else fault.steps or ()
+    stage = _stages(scenario).get(steps[0] or "", "") if len(steps) == 1 else ""
+    return _COUNTED[kind].get(stage), stage
 
 
-def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | None:
+def _of_count(scenario: Scenario, bounds: SumBounds, key: str, one: Fault) -> Odds | None:
     """The odds if a number of clients is drawn to be lost."""
-    place = _COUNTED[bounds.kind].get(_stages(scenario).get(one.step, ""))
-    if place is None or one.count is None:
+    place = _place(one, scenario, bounds.kind)[0] if isinstance(one, Crash | Leave) else None
+    if place is None or not isinstance(one, PartyFault) or one.count is None:
         return None
     clients, called = scenario.data.clients, _called(scenario)
     total = 0.0
@@ -165,7 +160,7 @@ def _of_count(scenario: Scenario, bounds: SumBounds, one: Dropout) -> Odds | Non
         if _enough(bounds, begin, left if place <= _MASKED else called, left):
             total += math.comb(called, lost) * math.comb(clients - called, one.count - lost)
     chance = total / math.comb(clients, one.count)
-    return Odds(chance, "hypergeometric", (f"--loss {one.text}",), _need(bounds, called))
+    return Odds(chance, "hypergeometric", (key,), _need(bounds, called))
 
 
 def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:

@@ -133,13 +133,13 @@ def heat_map(
 def lines(
     series: Sequence[Series], title: str, x: str, y: str, *, kind: str = "quantitative",
     log: tuple[bool, bool] = (False, False), order: Sequence[Any] = (), whole: bool = False, legend: str = "",
-    stairs: bool = False,
+    stairs: bool = False, within: tuple[float, float] | None = None,
 ) -> Html:  # fmt: skip
     """A line chart over numbers x, or points over categories x, with error bars.
 
     `kind` is Vega's type of x, `order` the order of its values that are no numbers. `log`: which of the two axes are
     logarithmic; `whole`: x has no fractions; `legend`: the title of the legend of several lines; `stairs`: a line keeps
-    its value until the next point.
+    its value until the next point; `within`: the ends of the vertical axis, else those of the values.
     """
     import altair as alt
 
@@ -161,8 +161,9 @@ def lines(
         "x": _horizontal(data, x, kind, order, log[0], whole),
         "color": by_series(alt.Color, SERIES),
     }
-    tall = _axis([one["low"] for one in data] + [one["high"] for one in data], log[1])
-    up = {"title": y, "scale": alt.Scale(type="log" if log[1] else "linear", zero=False), "axis": tall}
+    tall = _axis(within or [one["low"] for one in data] + [one["high"] for one in data], log[1])
+    ends = {} if within is None else {"domain": list(within)}
+    up = {"title": y, "scale": alt.Scale(type="log" if log[1] else "linear", zero=False, **ends), "axis": tall}
     base = alt.Chart(_data(data))
     dashes = by_series(alt.StrokeDash, _DASHES)
     if kind == "ordinal" and len(series) > 1:

@@ -15,6 +15,9 @@ __all__ = ["survival_page"]
 _POINTS = 60
 """The most points of the line of a distribution."""
 
+_PARTIES = 12
+"""The most parties that are listed, those that are lost most often."""
+
 _SERIES = 6
 """The most combinations that are drawn."""
 
@@ -28,21 +31,33 @@ _FIGURES = (
 """The title of each figure, its name in a `Fate`, and the title of its axis."""
 
 
-def survival_page(found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None) -> str:
-    """The whole page. `chosen`: the cheapest combination that completes with the probability `survive`."""
+def survival_page(
+    found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None, command: str,
+    changes: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """The whole page. `chosen`: the cheapest combination that survives with the probability `survive`.
+
+    `command`: the command line that gives the same results, and `changes` those of it to the scenario.
+    """
     first = found[0]
     scenario = first.loaded.scenario
     sections = [
         Section("survival", "Survival", _survival(found, chosen, by, survive)),
         Section("costs", "Distributions", _distributions(found)),
         Section("losses", "Losses", join([_losses(one, len(found) > 1) for one in found])),
-        Section("endings", "Runs that do not complete", join([_endings(one, len(found) > 1) for one in found])),
+        Section("endings", "Runs that do not survive", join([_endings(one, len(found) > 1) for one in found])),
     ]
     if devices := [_devices(one, len(found) > 1) for one in found if device_table(one.loaded.scenario)]:
         sections.append(Section("devices", "Drawn devices", join(devices)))
-    title = scenario.title or first.loaded.name
-    seeds = f"seeds {scenario.seed} to {scenario.seed + first.runs - 1}"
-    about = f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}"
+    sections.append(Section("command", "Command", element("pre", command)))
+    # The scenario's title says what the file does, which the changes may have made untrue.
+    title = f"Survival of {first.loaded.name}" if changes else f"Survival: {scenario.title or first.loaded.name}"
+    seeds = f"seeds {first.fates[0].seed} to {first.fates[-1].seed}"
+    with_changes = f" · with {', '.join(changes)}" if changes else ""
+    early = " · interrupted" if any(one.interrupted for one in found) else ""
+    about = (
+        f"A prediction from {first.runs:,} runs on hollow values · {seeds} · {first.loaded.where}{with_changes}{early}"
+    )
     return page(title, about, sections)
 
 
@@ -50,38 +65,51 @@ def _named(one: Survival) -> str:
     return ", ".join(f"{key} = {value}" for key, value in one.values) or one.loaded.name
 
 
+def _runs_that_survive(one: Survival) -> str:
+    some = "all" if one.survived == one.runs else "none" if not one.survived else f"{one.survived:,}"
+    return f"{some.capitalize()} of {one.runs:,} runs survive" if some != "all" else f"All {one.runs:,} runs survive"
+
+
 def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None) -> Html:
     parts: list[Html | None] = []
     if len(found) == 1:
         one = found[0]
-        low, high = one.interval
         good = one.probability >= 0.5 if survive is None else one.survives(survive)
-        text = f"A run completes with a probability of {one.probability:.4f} (95 % interval: {low:.4f} to {high:.4f})"
+        text = f"{_runs_that_survive(one)}: {one.in_words}."
         parts.append(element("p", text, class_=f"outcome {'good' if good else 'warn'}", data_name="probability"))
         if survive is not None:
-            parts.append(element("p", f"Survives: {one.verdict(survive)}."))
+            parts.append(element("p", f"Target: {one.verdict(survive)}."))
     else:
-        wanted = "completes" if survive is None else f"completes with a probability of {survive}"
+        wanted = "survives" if survive is None else f"survives with a probability of {survive}"
         text = f"No combination {wanted}." if chosen is None else f"Cheapest by {by} that {wanted}: {_named(chosen)}"
         parts.append(element("p", text, class_="outcome good" if chosen else "outcome warn", data_name="cheapest"))
         if survive is not None:
             undecided = left_open(found, by, survive)[:_SERIES]
             parts += [element("p", f"Open, and cheaper: {_named(one)}: {one.verdict(survive)}.") for one in undecided]
+    needs = dict.fromkeys(f"A run survives if it {one.need}." for one in found)
+    parts += [element("p", need) for need in needs]
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
     exact = any(one.exact is not None for one in found)
     chances = []
     for one in found:
         low, high = one.interval
         cells = [
-            _named(one), f"{one.completed:,} of {one.runs:,}", number(one.probability, f"{one.probability:.4f}"),
-            f"{low:.4f} to {high:.4f}",
+            _named(one), f"{one.survived:,} of {one.runs:,}", f"{one.completed:,} of {one.runs:,}",
+            number(one.probability, f"{one.probability:.4f}"), f"{low:.4f} to {high:.4f}",
         ]  # fmt: skip
         if exact:
             cells.append("-" if one.exact is None else number(one.exact.probability, f"{one.exact.probability:.4f}"))
         chances.append(cells)
-    columns = ("", "runs that complete", "probability", "95 % interval", *(["exact"] if exact else []))
+    columns = (
+        "",
+        "runs that survive",
+        "runs that complete",
+        "share that survives",
+        "95 % interval",
+        *(["exact"] if exact else []),
+    )
     parts += [table(columns, chances, columns[1:], title="survival"), _costs(found)]
-    parts.append(element("p", "Costs are of the runs that complete; lost rounds of all.", class_="note"))
+    parts.append(element("p", "Costs are of the runs that survive; lost rounds of all.", class_="note"))
     return join(parts)
 
 
@@ -91,7 +119,7 @@ def _costs(found: Sequence[Survival]) -> Html:
     heads = {"bytes": "bytes", "seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
     rows = []
     for one in found:
-        figures = [(name, one.figure(name, completed=name != "rounds_lost")) for name in names]
+        figures = [(name, one.figure(name, survived=name != "rounds_lost")) for name in names]
         shown = [
             ["-", "-"] if figure is None else [_shown(name, figure.mean), _shown(name, figure.percentile_95)]
             for name, figure in figures
@@ -124,6 +152,7 @@ def _distributions(found: Sequence[Survival]) -> Html:
                 "share of runs",
                 whole=name == "rounds_lost",
                 stairs=True,
+                within=(0, 1),
             )
         )
     notes = []
@@ -143,7 +172,7 @@ def _distributions(found: Sequence[Survival]) -> Html:
 def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
     values = sorted(float(getattr(fate, name)) for fate in one.fates)
     last = {value: (place + 1) / len(values) for place, value in enumerate(values)}
-    points = sorted(last.items())
+    points = [(values[0], 0.0), *sorted(last.items())]
     step = max(1, len(points) // _POINTS)
     kept = points[::step] if points[::step][-1] == points[-1] else [*points[::step], points[-1]]
     return [(value, share, None) for value, share in kept]
@@ -171,14 +200,18 @@ def _losses(one: Survival, several: bool) -> Html:
         rows.append([step, f"{count / one.runs:.1%}", f"{mean:.4g}", ", ".join(most)])
     columns = ("lost at", "share of runs", "losses a run", "most often")
     by_step = table(columns, rows, columns[1:3], title="steps")
-    shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties]
+    shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties[:_PARTIES]]
+    if others := parties[_PARTIES:]:
+        least, most = others[-1][1] / one.runs, others[0][1] / one.runs
+        shares.append([f"and {len(others):,} more", f"{least:.1%} to {most:.1%}"])
     by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
-    return join([head, by_step, by_party])
+    note = element("p", "All parties are in the file that --json writes.", class_="note") if others else None
+    return join([head, by_step, by_party, note])
 
 
 def _endings(one: Survival, several: bool) -> Html:
     head = element("h3", _named(one)) if several else None
     if not (endings := one.endings()):
-        return join([head, element("p", "All runs complete.")])
+        return join([head, element("p", "All runs survive.")])
     rows = [[reason, f"{count / one.runs:.1%}"] for reason, count in endings]
     return join([head, table(("end", "share of runs"), rows, ("share of runs",), title="ends of runs")])

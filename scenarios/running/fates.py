@@ -1,12 +1,12 @@
 """The fates of runs under losses. Each run computes on hollow values; only its end and its costs are kept."""
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 
 from msgspec import Struct, structs
 
 from tacit.protocols.outcome import Reason
-from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.memory import predicted_memory
 from tacit.scenarios.running.prediction import energy_meter
@@ -14,19 +14,15 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
-from tacit.sim.trace import Event
 
-__all__ = ["Fate", "fate_of", "fates_of", "steps_by_round", "with_dropouts"]
-
-Steps = dict[int, tuple[str, ...]]
-"""The steps that clients take in each round, by the number of the round."""
+__all__ = ["Fate", "fate_of", "fates_of", "rounds_needed"]
 
 
 class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
-    `lost`: each loss as (party, step), once per round. `memory`: predicted bytes at the peak. `joules` of all clients,
-    and `most_joules` of one client: None if the scenario counts no energy.
+    `lost`: each loss as (party, step), once per round. `rounds`: those that were planned. `memory`: predicted bytes at
+    the peak. `joules` of all clients, and `most_joules` of one client: None if the scenario counts no energy.
     """
 
     seed: int
@@ -36,6 +32,7 @@ class Fate(Struct, frozen=True):
     seconds: float
     rounds_lost: int
     lost: tuple[tuple[str, str], ...]
+    rounds: int = 1
     memory: int = 0
     joules: float | None = None
     most_joules: float | None = None
@@ -45,55 +42,37 @@ class Fate(Struct, frozen=True):
         """True if the run ends with a result."""
         return self.outcome == "completed"
 
+    def survives(self, share: float) -> bool:
+        """Return true if the run completes and at least this `share` of its rounds, and at least one, has a result."""
+        return self.completed and self.rounds - self.rounds_lost >= rounds_needed(share, self.rounds)
+
+
+def rounds_needed(share: float, rounds: int) -> int:
+    """Return the number of rounds with a result that is the `share` of `rounds`, rounded up; at least 1 of any."""
+    return min(rounds, max(1, math.ceil(share * rounds - 1e-9)))  # 0.9 of 10 are 9, whatever floating point says
+
 
 def fates_of(
     scenario: Scenario,
     seeds: Sequence[int],
-    dropouts: Sequence[Dropout] = (),
-    steps: Steps | None = None,
     where: str = "",
 ) -> list[Fate]:
-    """Return the fate of a run of `scenario` with each of `seeds`, with `dropouts` in addition to the scenario's
-    losses.
+    """Return the fate of a run of `scenario` with each of `seeds`.
 
-    `steps` are those of `steps_by_round`, for the dropouts. Files that one run loads, such as its data set, are kept
-    for the next. Raises ScenarioError, naming `where` and the seed, for a run that cannot be made.
+    Files that one run loads, such as its data set, are kept for the next. Raises ScenarioError, naming `where` and the
+    seed, for a run that cannot be made.
     """
     found = []
     for seed in seeds:
-        own = with_dropouts(structs.replace(scenario, seed=seed, engine="inline"), dropouts, steps or {})
+        own = structs.replace(scenario, seed=seed, engine="inline")
         found.append(_in_words(own, f"{where} with seed {seed}".strip()))
     return found
 
 
-def with_dropouts(scenario: Scenario, dropouts: Sequence[Dropout], steps: Steps) -> Scenario:
-    """Return the scenario with the crashes that the `dropouts` make under its seed."""
-    if not dropouts:
-        return scenario
-    return structs.replace(scenario, fault=(*scenario.fault, *drawn(dropouts, scenario, steps)))
-
-
-def steps_by_round(scenario: Scenario, where: str = "") -> Steps:
-    """Return the steps that clients take in each round of a run without losses of parties and messages."""
-    found: dict[int, dict[str, None]] = {}
-
-    def note(event: Event) -> None:
-        if event.kind == "enter" and event.party != "server":
-            found.setdefault(max(1, event.round or event.origin[1]), {})[event.step] = None
-
-    network = structs.replace(scenario.network, loss=0.0)
-    client = tuple(structs.replace(one, loss=None, availability="") for one in scenario.client)
-    link = tuple(one if one.latency is None else structs.replace(one, loss=None) for one in scenario.link)
-    link = tuple(one for one in link if one.latency is not None)
-    calm = structs.replace(scenario, fault=(), network=network, client=client, link=link, engine="inline")
-    _in_words(calm, where, note)
-    return {number: tuple(steps) for number, steps in found.items()}
-
-
-def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
+def _in_words(scenario: Scenario, where: str) -> Fate:
     """Return `fate_of` the scenario. Raises ScenarioError of one line that names `where` for its errors."""
     try:
-        return fate_of(scenario, *sinks)
+        return fate_of(scenario)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
     except ScenarioError:
@@ -103,11 +82,11 @@ def _in_words(scenario: Scenario, where: str, *sinks: object) -> Fate:
         raise ScenarioError(where, "protocol.name", problem) from error
 
 
-def fate_of(scenario: Scenario, *sinks: object) -> Fate:
+def fate_of(scenario: Scenario) -> Fate:
     """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
     metered = energy_meter(scenario)
-    every = (*sinks, *([metered[1]] if metered else []))
-    simulation = Simulation(scenario, sinks=every, engine="inline", hollow=True, hashed=False)  # type: ignore[arg-type]
+    sinks = [metered[1]] if metered else []
+    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     with closing(simulation):
         rounds = simulation.round[1]
         simulation.run()
@@ -117,7 +96,7 @@ def fate_of(scenario: Scenario, *sinks: object) -> Fate:
     places = {(loss.party, loss.step, loss.round): (loss.party, loss.step) for loss in end.lost}
     return Fate(
         scenario.seed, end.outcome, Reason.of(end.reason), sent, simulation.now, max(0, rounds - end.held),
-        tuple(places.values()), predicted_memory(*simulation.setting, simulation.most_held),
+        tuple(places.values()), rounds, predicted_memory(*simulation.setting, simulation.most_held),
         None if used is None else used.joules,
         None if used is None else max((one.most for one in used.classes), default=0.0),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from tacit.scenarios.files import checks
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.faults import Fault
 
 __all__ = ["cautions", "survival_cautions"]
 
@@ -103,8 +104,13 @@ def _trial_of(scenario: Scenario) -> _Trial | None:
     sized = next((trial for most, trial in _TRIALS.items() if size <= most), None)
     if sized is None or not protocol.needs.points or scenario.plugins:
         return None
-    chance = any(fault.get("probability") is not None for fault in scenario.fault) or protocol.share(scenario) < 1
+    chance = any(_is_drawn(fault) for fault in scenario.fault) or protocol.share(scenario) < 1
     return sized if chance or scenario.client or scenario.link or scenario.network.loss else _WITHOUT_CHANCE
+
+
+def _is_drawn(fault: Fault) -> bool:
+    """True for a fault that strikes other clients under other seeds."""
+    return any(fault.get(key) is not None for key in ("probability", "share", "count"))
 
 
 def _losing(scenario: Scenario) -> list[str]:
@@ -145,6 +151,7 @@ def _named(scenario: Scenario, key: str) -> str:
     if table != "fault":
         return key
     fault = scenario.fault[int(place)]
-    chance, at = fault.get("probability"), fault.get("at") or fault.get("before") or fault.get("after")
-    shown = f"{key}.probability = {chance:g}" if chance is not None else f"{key}.kind = {toml(fault.kind)}"
+    at = fault.get("at") or fault.get("before") or fault.get("after")
+    drawn = [name for name in ("probability", "share", "count") if fault.get(name) is not None]
+    shown = f"{key}.{drawn[0]} = {fault.get(drawn[0]):g}" if drawn else f"{key}.kind = {toml(fault.kind)}"
     return f"{shown} at {at}" if at else shown

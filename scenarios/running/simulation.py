@@ -22,7 +22,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import sized
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.scenarios.console.progress import progress
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.faults import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.sized import is_hollow
 from tacit.scenarios.files.splits import Material, material_of, split
@@ -125,6 +125,7 @@ class Simulation:
                 hollow=self._meter,
                 hashed=hashed,
                 watching=watching_of(scenario.protocol),
+                population=population_of(scenario),
             )
             seen = {name: list(calls) for name, calls in vars(taps).items()}
             token = given.set(identities_of(scenario))  # clients sign with one key during a run

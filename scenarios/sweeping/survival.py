@@ -1,7 +1,11 @@
-"""Survival of a scenario: the share of completed runs under losses, the costs, and the losses by step."""
+"""Survival of a scenario: the share of runs that survive their losses, the costs, and the losses by step.
+
+A run survives if it completes, and a share of its rounds, by default 90 %, has a result.
+"""
 
 import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -9,23 +13,33 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tacit.protocols.outcome import Reason, filled
-from tacit.scenarios.files.dropouts import Dropout, dropouts
+from tacit.scenarios.files.dropouts import Dropout, dropouts, with_dropouts
 from tacit.scenarios.files.odds import Odds, odds_of
 from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
-from tacit.scenarios.running.fates import Fate, Steps, fates_of, steps_by_round
+from tacit.scenarios.running.fates import Fate, fates_of, rounds_needed
+from tacit.scenarios.running.kept_fates import Kept
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.cores import cores
 
 __all__ = [
-    "COSTS", "FIGURES", "Figure", "Survival", "choose", "enough_runs", "left_open", "survival_of", "too_few", "wilson",
+    "COSTS", "FIGURES", "SHARE", "Figure", "Survival", "choose", "enough_runs", "left_open", "survival_of", "too_few",
+    "wilson",
 ]  # fmt: skip
 
 _Z = 1.959963984540054
 """The quantile of the standard normal distribution for an interval of 95 %."""
 
+SHARE = 0.9
+"""The share of the rounds that must have a result in a run that survives."""
+
 _CHUNK = 5
-"""The number of runs in one call of a worker; small, so that progress is visible even if runs take seconds."""
+"""The number of runs in one call of a worker if a run takes less than a second; otherwise 1, so that an interrupt keeps
+the others."""
+
+_LONG = 5.0
+"""The seconds from which on runs are made on all cores."""
 
 FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
 """The numbers of a run whose distributions are shown; the last two only if energy is counted."""
@@ -33,8 +47,8 @@ FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
 COSTS = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
 """The number that is minimized, by the value of the option --by."""
 
-Report = Callable[[int, int], None]
-"""Reports progress: the number of runs that have ended, and the total number."""
+Report = Callable[[int, int, int, float], None]
+"""Reports progress: the numbers of runs that have ended, that survive, and of all; and the seconds of the first run."""
 
 
 class Figure(Struct, frozen=True):
@@ -50,8 +64,8 @@ class Figure(Struct, frozen=True):
 class Survival(Struct, frozen=True):
     """The fates of many runs of one scenario, in the order of their seeds.
 
-    `values` are those of the swept keys. `exact` is the probability of completion by formula, None if no formula
-    applies.
+    `values` are those of the swept keys. `share` of the rounds of a run that survives have a result. `exact` is the
+    probability of survival by formula, None if no formula applies. `interrupted`: not all runs were made.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -59,6 +73,8 @@ class Survival(Struct, frozen=True):
     dropouts: tuple[Dropout, ...]
     fates: tuple[Fate, ...]
     exact: Odds | None = None
+    share: float = SHARE
+    interrupted: bool = False
 
     @property
     def runs(self) -> int:
@@ -71,17 +87,46 @@ class Survival(Struct, frozen=True):
         return sum(one.completed for one in self.fates)
 
     @property
+    def rounds(self) -> int:
+        """The number of rounds that a run plans."""
+        return self.fates[0].rounds
+
+    @property
+    def survived(self) -> int:
+        """The number of runs that survive."""
+        return sum(one.survives(self.share) for one in self.fates)
+
+    @property
+    def need(self) -> str:
+        """The condition of survival in words, after "a run survives if it"."""
+        if self.rounds <= 1:
+            return "completes"
+        return f"completes with a result in at least {rounds_needed(self.share, self.rounds)} of {self.rounds} rounds"
+
+    @property
     def probability(self) -> float:
-        """The share of runs that complete."""
-        return self.completed / self.runs
+        """The share of runs that survive."""
+        return self.survived / self.runs
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The Wilson interval (95 %) of the probability that a run completes."""
-        return wilson(self.completed, self.runs)
+        """The Wilson interval (95 %) of the probability that a run survives."""
+        return wilson(self.survived, self.runs)
+
+    @property
+    def in_words(self) -> str:
+        """The probability that a run survives, as far as the runs show it, in words: its interval, or one end of it."""
+        (low, high), exact = self.interval, self.exact
+        if exact is not None:
+            return f"by formula ({exact.why}) a run survives with a probability of {exact.probability:.4f}"
+        if self.survived == self.runs:
+            return f"with 95 % confidence the probability is at least {low:.4f}"
+        if not self.survived:
+            return f"with 95 % confidence the probability is at most {high:.4f}"
+        return f"a share of {self.probability:.4f}; the 95 % interval of the probability is {low:.4f} to {high:.4f}"
 
     def survives(self, probability: float) -> bool:
-        """Return true if a run completes with at least this probability: by formula, else by the lower end of
+        """Return true if a run survives with at least this probability: by formula, else by the lower end of
         `interval`."""
         return (self.interval[0] if self.exact is None else self.exact.probability) >= probability
 
@@ -99,22 +144,22 @@ class Survival(Struct, frozen=True):
         if probability == 1:
             return "not shown: no number of runs shows a probability of 1"
         text = f"not shown: {self.runs:,} runs do not show a probability of {probability}"
-        if self.completed < self.runs:
+        if self.survived < self.runs:
             return f"{text}, but do not exclude it either; use more --runs"
-        return f"{text}; {enough_runs(probability):,} runs that all complete would"
+        return f"{text}; {enough_runs(probability):,} runs that all survive would"
 
     @property
     def counts_energy(self) -> bool:
         """True if the scenario counts the energy of its clients."""
         return self.fates[0].joules is not None
 
-    def figure(self, name: str, *, completed: bool = False) -> Figure | None:
+    def figure(self, name: str, *, survived: bool = False) -> Figure | None:
         """The distribution of one of `FIGURES`; None without runs, and for energy that is not counted.
 
-        `completed`: only over runs that complete. ``joules`` are those of all clients, ``most_joules`` those of the
+        `survived`: only over runs that survive. ``joules`` are those of all clients, ``most_joules`` those of the
         client that uses the most.
         """
-        every = [getattr(one, name) for one in self.fates if one.completed or not completed]
+        every = [getattr(one, name) for one in self.fates if one.survives(self.share) or not survived]
         if not every or every[0] is None:
             return None
         found = sorted(every)
@@ -122,18 +167,19 @@ class Survival(Struct, frozen=True):
         return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
 
     def cost(self, name: str) -> float:
-        """The mean of one of `FIGURES`, or of ``memory``, over the runs that complete; infinity if none completes."""
+        """The mean of one of `FIGURES`, or of ``memory``, over the runs that survive; infinity if none does."""
         if name == "memory":
             return max(one.memory for one in self.fates)
-        figure = self.figure(name, completed=True)
+        figure = self.figure(name, survived=True)
         return math.inf if figure is None else figure.mean
 
     def endings(self) -> list[tuple[str, int]]:
-        """Return the reasons why runs did not complete, with their counts, the most frequent first.
+        """Return the reasons why runs do not survive, with their counts, the most frequent first.
 
         Names of parties are left out. Reasons that differ only in numbers are merged, with the range of each number.
         """
         found: dict[Hashable, list[Fate]] = {}
+        few = sum(one.completed and not one.survives(self.share) for one in self.fates)
         for one in self.fates:
             if not one.completed:
                 found.setdefault((one.outcome, _alike(one.reason)), []).append(one)
@@ -141,6 +187,9 @@ class Survival(Struct, frozen=True):
             (f"{some[0].outcome}: {_merged([one.reason for one in some]) or 'no reason'}", len(some))
             for some in found.values()
         ]
+        if few:
+            needed = rounds_needed(self.share, self.rounds)
+            counted.append((f"completed with a result in fewer than {needed} of {self.rounds} rounds", few))
         return sorted(counted, key=lambda item: -item[1])
 
     def steps(self) -> list[tuple[str, int, float]]:
@@ -168,6 +217,7 @@ class Survival(Struct, frozen=True):
             {
                 "seed": one.seed, "outcome": one.outcome, "reason": str(one.reason), "bytes": one.bytes,
                 "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
+                "survives": one.survives(self.share),
                 **({} if one.joules is None else {"joules": one.joules, "most_joules": one.most_joules}),
             }
             for one in self.fates
@@ -182,17 +232,19 @@ class Survival(Struct, frozen=True):
         scenario, low_high = self.loaded.scenario, self.interval
         figures = {
             name: {
-                over: None if (one := self.figure(name, completed=over == "completed")) is None else _as_dict(one)
-                for over in ("all", "completed")
+                over: None if (one := self.figure(name, survived=over == "survived")) is None else _as_dict(one)
+                for over in ("all", "survived")
             }
             for name in (FIGURES if self.counts_energy else FIGURES[:3])
         }
         return {
             "scenario": self.loaded.name, "protocol": scenario.protocol.name, "values": dict(self.values),
             "loss": [one.text for one in self.dropouts], "first_seed": self.fates[0].seed, "runs": self.runs,
-            "completed": self.completed, "probability": self.probability, "interval": list(low_high),
+            "completed": self.completed, "survived": self.survived, "rounds": self.rounds,
+            "rounds_needed": rounds_needed(self.share, self.rounds), "probability": self.probability,
+            "interval": list(low_high),
             "exact": None if self.exact is None else {"probability": self.exact.probability, "formula": self.exact.why},
-            "figures": figures, "peak_memory": self.cost("memory"),
+            "interrupted": self.interrupted, "figures": figures, "peak_memory": self.cost("memory"),
             "endings": [{"reason": reason, "runs": count} for reason, count in self.endings()],
             "lost_at": [
                 {"step": step, "runs": count, "losses_a_run": mean, "parties": dict(self.parties_at(step))}
@@ -272,7 +324,7 @@ def enough_runs(probability: float) -> int:
 
 
 def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survive: float | None) -> str:
-    """Return a warning if `runs` runs cannot show the probability `survive` even if all complete; else "".
+    """Return a warning if `runs` runs cannot show the probability `survive` even if all survive; else "".
 
     No warning is given if a formula applies to all `scenarios`. Raises ScenarioError for an invalid dropout in `loss`.
     """
@@ -280,17 +332,17 @@ def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survi
     if survive is None or all(exact) or wilson(runs, runs)[0] >= survive:
         return ""
     enough = "no number of runs does" if survive == 1 else f"--runs {enough_runs(survive)} or more can"
-    return f"{runs:,} runs are too few to show {survive}, even if all complete: {enough}"
+    return f"{runs:,} runs are too few to show {survive}, even if all survive: {enough}"
 
 
 def choose(found: Iterable[Survival], by: str, survive: float | None) -> Survival | None:
-    """Return the cheapest of `found` that completes with the probability `survive`, or, if that is None, that ever
-    completes.
+    """Return the cheapest of `found` that survives with the probability `survive`, or, if that is None, that ever
+    survives.
 
-    The cost is the mean over the runs that complete. `by` is one of `COSTS`. Among costs that are equal to three
+    The cost is the mean over the runs that survive. `by` is one of `COSTS`. Among costs that are equal to three
     digits, as printed, the one with the fewest lost rounds is returned. Returns None if no combination qualifies.
     """
-    good = [one for one in found if one.completed and (survive is None or one.survives(survive))]
+    good = [one for one in found if one.survived and (survive is None or one.survives(survive))]
     return min(good, key=lambda one: (_shown(one, by), one.cost("rounds_lost"), one.cost(COSTS[by])), default=None)
 
 
@@ -310,34 +362,59 @@ def survival_of(
     loaded: Loaded,
     runs: int,
     loss: Sequence[str] = (),
-    jobs: Jobs = 1,
+    jobs: Jobs | None = 1,
     values: tuple[tuple[str, str], ...] = (),
-    report: Report = lambda done, runs: None,
+    report: Report = lambda done, survived, runs, seconds: None,
+    share: float = SHARE,
+    kept: Kept | None = None,
+    partial: bool = False,
 ) -> Survival:
     """Return the fates of `runs` runs of the scenario, with its seed and the following ones.
 
-    `loss` has texts of --loss: dropouts in addition to the scenario's. The number of processes, `jobs`, does not change
-    the result. Raises ScenarioError.
+    `loss` has texts of --loss: dropouts in addition to the scenario's. A run survives with a result in this `share` of
+    its rounds. The number of processes, `jobs`, does not change the result; None takes one for each core if the first
+    run shows that the others take long. Runs that are `kept` are not made again, and those that end are added. If
+    `partial`, an interrupt after the first run ends the work, and the result is `interrupted`.
+
+    Raises ScenarioError, and KeyboardInterrupt.
     """
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))
-    steps: Steps = steps_by_round(scenario, loaded.where) if found else {}
-    report(0, runs)
-    seeds = range(scenario.seed, scenario.seed + runs)
-    size = 1 if jobs == 1 else _CHUNK
-    chunks = [seeds[first : first + size] for first in range(0, runs, size)]
-    calls = [(scenario, tuple(chunk), found, steps, loaded.where) for chunk in chunks]
-    fates: dict[int, list[Fate]] = {}
-    ended = 0
-    for place, some in _fates_by_place(calls, jobs):
-        fates[place] = some
-        ended += len(some)
-        report(ended, runs)
-    every = tuple(one for place in sorted(fates) for one in fates[place])
-    return Survival(values, loaded, found, every, odds_of(scenario, found))
+    lossy = with_dropouts(scenario, found)
+    held = kept or Kept()
+    fates = {seed: fate for seed in range(scenario.seed, scenario.seed + runs) if (fate := held.fate(lossy, seed))}
+    left = [seed for seed in range(scenario.seed, scenario.seed + runs) if seed not in fates]
+    seconds = 0.0
+
+    def add(some: Sequence[Fate]) -> None:
+        for one in some:
+            fates[one.seed] = one
+            held.add(lossy, one)
+        report(len(fates), sum(one.survives(share) for one in fates.values()), runs, seconds)
+
+    add(())
+    interrupted = False
+    try:
+        if left:
+            began = time.perf_counter()
+            first = fates_of(lossy, left[:1], loaded.where)
+            seconds = time.perf_counter() - began
+            add(first)
+            at_a_time = jobs if jobs is not None else cores() if len(left) * seconds > _LONG else 1
+            size = _CHUNK if at_a_time != 1 and seconds < 1 else 1
+            chunks = [left[place : place + size] for place in range(1, len(left), size)]
+            for some in _fates([(lossy, tuple(chunk), loaded.where) for chunk in chunks], at_a_time):
+                add(some)
+    except KeyboardInterrupt:
+        if not (partial and fates):
+            raise
+        interrupted = True
+    every = tuple(fates[seed] for seed in sorted(fates))
+    return Survival(values, loaded, found, every, odds_of(scenario, found), share, interrupted)
 
 
-def _fates_by_place(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[tuple[int, list[Fate]]]:
+def _fates(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[list[Fate]]:
     if jobs == 1 or len(calls) == 1:
-        return ((place, fates_of(*call)) for place, call in enumerate(calls))
-    return in_workers(jobs, fates_of, calls, lambda *call: f"runs with the seeds {call[1][0]} to {call[1][-1]}")
+        return (fates_of(*call) for call in calls)
+    done = in_workers(jobs, fates_of, calls, lambda *call: f"runs with the seeds {call[1][0]} to {call[1][-1]}")
+    return (some for _, some in done)

@@ -15,7 +15,7 @@ from tacit.sim.loop import SimLoop
 from tacit.sim.streams import derive
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Sink, Trace
-from tacit.sim.triggers import Faults
+from tacit.sim.triggers import Faults, Population
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World, lasting_secret
 
@@ -110,6 +110,7 @@ class DeployedWorld(World):
         seeded: bool = False,
         lasting: bytes = b"",
         watching: Watching | None = None,
+        population: Population | None = None,
     ) -> None:
         self.watching, self.watchers = watching, {}
         self._lasting = lasting_secret(seed, seeded, lasting)
@@ -119,6 +120,6 @@ class DeployedWorld(World):
         self.taps = taps or Taps()
         self.ledger = Ledger()
         self.hollow = None
-        self.faults = Faults(faults, seed)
+        self.faults = Faults(faults, seed, population)
         self.network = DeployedNetwork(loop, self.trace, self.ledger, self.taps, me, line)
         self.computing = DeployedComputing(loop, self.trace, engine, self.taps, threads, before)

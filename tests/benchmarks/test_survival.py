@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 from scipy import stats
 from typer.testing import CliRunner
 
@@ -13,12 +12,11 @@ from tacit.benchmarks.command import app
 from tacit.benchmarks.survival.cases import case
 from tacit.benchmarks.survival.ranges import Spread, spread
 from tacit.benchmarks.survival.shares import read_compared
-from tacit.scenarios.files.dropouts import Dropout, drawn
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import fates_of
 from tacit.sim.faults import Crash
 from tacit.sim.streams import generator
-from tacit.sim.triggers import Faults
+from tacit.sim.triggers import Faults, Population
 
 CASE = "fedavg, fewest"
 SCENARIO = read("xclp-digits", ["data.clients=3", "fault=[]", "expect={}", "protocol.hamming=plaintext"]).scenario
@@ -68,8 +66,9 @@ def crashes_by_fault(seed: int) -> int:
 
 
 def crashes_by_dropout(seed: int) -> int:
-    own = structs.replace(SCENARIO, seed=seed)
-    return len(drawn([Dropout("25%", 0.25, step="lsh.hash")], own, {1: ("lsh.hash",)}))
+    names = [f"client/{number}" for number in range(3)]
+    faults = Faults([Crash("client/*", share=0.25, step="lsh.hash")], seed, Population(names))
+    return sum(bool(faults.at_step(name, "lsh.hash", "before", 1)) for name in names)
 
 
 @pytest.mark.parametrize("lost", [crashes_by_fault, crashes_by_dropout])

@@ -22,8 +22,9 @@ from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.running.simulation import durations_of
 from tacit.sim.compute import CostTable
-from tacit.sim.faults import availability, availability_file
+from tacit.sim.faults import availability
 from tacit.sim.latency import parse_latency
+from tacit.sim.uptimes import availability_file
 from tests.earlier import without_digests
 
 PER_BYTE = 200

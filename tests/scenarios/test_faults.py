@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.fault_checks import messages_of, steps_of
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.fault_checks import messages_of
+from tacit.scenarios.files.faults import faults_of, steps_of
 from tacit.scenarios.files.reading import checked
 from tacit.scenarios.schema.scenario import ProtocolKeys
 from tacit.sim import faults as sim
@@ -55,7 +55,7 @@ def refusal(path: Path, fault: str, head: str = HEAD) -> str:
         ("kind='hold'\nparty='client/1'\ntime=1", r"fault\.0\.lasts: is needed .*"),
         ("kind='delay'", r"fault\.0\.by: is needed .*"),
         ("kind='availability'", r"fault\.0\.file: is needed .*"),
-        ("kind='leave'\nparty='client/1'", r"fault\.0: exactly one of at, before, .*message says when; given: none"),
+        ("kind='leave'\nparty='client/1'", r"fault\.0: exactly one of at, before, .*count says when; given: none"),
         ("party='client/1'\nat='lsh.hash'\nmessage='Join'", r"fault\.0: exactly one of .*given: at and message"),
         (
             "party='client/1'\nat='lsh.hash'\noccurrence=2\nprobability=0.5",

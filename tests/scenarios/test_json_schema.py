@@ -139,7 +139,8 @@ def test_valid_values_have_types_that_tacit_reads(key: Any, value: Any) -> None:
 def test_a_fault_is_valid_only_with_keys_of_its_kind(kind: str) -> None:
     values = {"party": "client/1", "peer": "server", "at": "lsh.hash", "before": "lsh.hash", "after": "lsh.hash",
               "time": "1s", "message": "Join", "occurrence": 2, "round": 1, "probability": 0.5, "back_after": "1s",
-              "lasts": "1s", "factor": 2.0, "by": "1s", "one_way": True, "file": "a.csv"}  # fmt: skip
+              "lasts": "1s", "factor": 2.0, "by": "1s", "one_way": True, "file": "a.csv",
+              "share": 0.5, "count": 2, "step": "lsh.hash"}  # fmt: skip
     assert set(values) == {key for one in KINDS.values() for key in one.__struct_fields__}
     needed = [field.name for field in msgspec.structs.fields(KINDS[kind]) if field.required]
     base = {"kind": kind, **{key: values[key] for key in needed}, **({"at": "lsh.hash"} if KINDS[kind].when else {})}

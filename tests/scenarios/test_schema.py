@@ -65,7 +65,7 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ("[[fault]]\nat = 'lsh.hash'", r'fault\.0\.party: is needed with kind = "crash" and not given'),
         (
             "[[fault]]\nparty = 'client/3'",
-            r"fault\.0: exactly one of at, before, after, time, message says when; given: none",
+            r"fault\.0: exactly one of at, before, after, time, message, share, count says when; given: none",
         ),
         (
             "[[fault]]\nparty = 'client/3'\nat = 'lsh.hash'\ntime = 3",

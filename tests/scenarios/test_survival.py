@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,14 +22,16 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.committee import Committee
 from tacit.protocols.sums.quorum import FEW_VALUES
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.dropouts import drawn, dropouts
+from tacit.scenarios.files.dropouts import dropouts
 from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.fates import Fate, fates_of
+from tacit.scenarios.running.kept_fates import Kept
 from tacit.scenarios.running.outlook import cautions, survival_cautions
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.sweeping import survival as survival_module
 from tacit.scenarios.sweeping.survival import Survival, choose, enough_runs, left_open, survival_of, too_few, wilson
 from tacit.sim.faults import Fault
 
@@ -176,43 +179,26 @@ def test_the_required_number_of_runs_is_minimal(probability: float) -> None:
 # --- dropouts
 
 
-@given(st.integers(0, 6), st.integers(1, 4), st.booleans())
-def test_a_dropout_by_count_is_drawn_in_each_round(count: int, rounds: int, back: bool) -> None:
-    scenario = SIX
-    (one,) = dropouts([f"{count}@lsh.hash" + ",back_after=5s" * back], scenario)
-    crashes = drawn([one], scenario, dict.fromkeys(range(1, rounds + 1), ("lsh.hash",)))
-    assert all(crash.at == "lsh.hash" for crash in crashes)
-    if back:
-        assert len(crashes) == count * rounds
-    else:  # a lost client is not lost again
-        assert len({crash.party for crash in crashes}) == len(crashes)
-        assert count <= len(crashes) <= min(6, count * rounds)
-
-
 SIX = tiny()
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("10%@lsh.hash", "each client crashes in each round with a chance of 0.1 before lsh.hash, for good"),
-        ("1", "1 client, drawn in each round, crashes before any step of it, for good"),
         (
-            "2@lsh.hash,party=client/[0-3]",
-            "2 clients of client/[0-3], drawn in each round, crash before lsh.hash, for good",
+            "10%@lsh.hash",
+            "each client crashes in each round with a chance of 0.1 before lsh.hash, until the next round",
         ),
+        ("1,back_after=never", "1 client, drawn in each round, crashes before any step of it, for good"),
+        (
+            "2@lsh.hash,party=client/[0-3],back_after=5s",
+            "2 clients of client/[0-3], drawn in each round, crash before lsh.hash, back after 5s",
+        ),
+        ("0%", "nobody"),
     ],
 )
 def test_a_dropout_is_described_in_words(text: str, words: str) -> None:
     assert dropouts([text], SIX)[0].words() == words
-
-
-def test_draws_follow_from_the_seed_and_chances_from_the_share() -> None:
-    (one,) = dropouts(["25%@lsh.hash"], SIX)
-    many = [drawn([one], structs.replace(SIX, seed=seed), {1: ("lsh.hash",)}) for seed in range(2000)]
-    assert drawn([one], structs.replace(SIX, seed=7), {1: ("lsh.hash",)}) == many[7]
-    share = sum(map(len, many)) / (6 * 2000)
-    assert share == pytest.approx(0.25, abs=3 * math.sqrt(0.25 * 0.75 / 12000))
 
 
 @pytest.mark.parametrize(
@@ -248,12 +234,12 @@ def test_the_command_prints_and_writes_the_predicted_survival(tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     (found,) = json.loads((tmp_path / "found.json").read_text())["survival"]
     assert (found["runs"], found["loss"]) == (6, ["30%@rowsums.mask"])
-    assert found["interval"] == list(wilson(found["completed"], 6))
+    assert found["interval"] == list(wilson(found["survived"], 6))
     assert {place["step"] for place in found["lost_at"]} == {"rowsums.mask"}
-    assert f"({found['completed']} of 6 runs; 95 % interval" in done.stdout
+    assert f"({found['survived']} of 6 runs; " in done.stdout
     assert "95th percentile" in done.stdout and "rowsums.mask" in done.stdout
     page = (tmp_path / "page.html").read_text()
-    assert "Distributions" in page and f"Survives: {line_of('survives', done.stdout)}." in page
+    assert "Distributions" in page and f"Target: {line_of('target', done.stdout)}." in page
     again = predict("--runs", "6", "--loss", "30%@rowsums.mask", "--json", "-", "--jobs", "1")
     assert json.loads(again.stdout)["survival"] == [found]
 
@@ -266,7 +252,7 @@ def test_the_cheapest_surviving_combination_is_named(tmp_path: Path) -> None:
     none = predict("--runs", "6", "--over", "protocol.deadline=5s,50s", "--survive", "0.999", *files)
     warning, end = none.stdout.index(f"--runs {enough_runs(0.999)} or more"), none.stdout.index("cheapest  none")
     assert warning < end  # the warning is printed before the runs
-    verdict = f"not shown: 6 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all complete"
+    verdict = f"not shown: 6 runs do not show a probability of 0.999; {enough_runs(0.999):,} runs that all survive"
     assert f"open      protocol.deadline = 5s; protocol.deadline = 50s: {verdict}" in none.stdout
     assert f"protocol.deadline = 5s: {verdict}" in (tmp_path / "page.html").read_text()
 
@@ -282,7 +268,7 @@ def test_a_verdict_follows_from_the_confidence_interval(runs: int, lost: int, wa
     assert found.verdict(wanted).startswith(begin)
     assert found.may_survive(wanted) == (begin == "not shown")
     if begin == "not shown" and found.completed == runs and wanted < 1:
-        assert f"{enough_runs(wanted):,} runs that all complete" in found.verdict(wanted)
+        assert f"{enough_runs(wanted):,} runs that all survive" in found.verdict(wanted)
 
 
 PLAIN = read("xclp-digits", TINY)
@@ -351,10 +337,140 @@ def test_lost_parties_and_steps_are_counted_by_runs() -> None:
 
 
 def test_among_equal_costs_the_choice_with_fewer_lost_rounds_is_named() -> None:
-    one = Fate(0, "completed", Reason(), 100_000, 1.0, 2, ())
+    one = Fate(0, "completed", Reason(), 100_000, 1.0, 2, (), rounds=40)
     found = [Survival((), PLAIN, (), (structs.replace(one, bytes=size, rounds_lost=lost),))
              for size, lost in ((100_010, 3), (100_020, 1), (101_000, 0))]  # fmt: skip
     assert choose(found, "bytes", None) is found[1]
+
+
+# --- survival and the rounds of a run
+
+
+@pytest.mark.parametrize(("share", "needed"), [(0.9, 18), (0.0, 1), (0.05, 1), (0.06, 2), (1.0, 20)])
+def test_a_run_survives_if_it_completes_and_enough_of_its_rounds_have_a_result(share: float, needed: int) -> None:
+    fates = [Fate(lost, "completed", Reason(), 0, 0.0, lost, (), rounds=20) for lost in range(21)]
+    fates.append(Fate(21, "aborted", Reason(), 0, 0.0, 0, (), rounds=20))
+    found = Survival((), PLAIN, (), tuple(fates), share=share)
+    assert (found.survived, found.completed, found.runs) == (21 - needed, 21, 22)
+    assert found.need == f"completes with a result in at least {needed} of 20 rounds"
+    assert found.interval == wilson(21 - needed, 22)
+    record = found.record()
+    assert (record["survived"], record["rounds"], record["rounds_needed"]) == (21 - needed, 20, needed)
+
+
+LOSING = ["fault=[]", "expect={}", "protocol.name=fedavg", "data.clients=4", "data.limit=60", "training.rounds=6"]
+LOSING += ["training.min_clients=3", "training.share=1.0", "training.extra=0", "protocol.deadline=5s"]
+
+
+def test_runs_that_train_few_of_their_rounds_do_not_survive_and_the_output_says_so() -> None:
+    loaded = read("training-stragglers", LOSING)
+    found = survival_of(loaded, 8, ["70%@train.update,party=client/[1-3]"])
+    few = found.completed - found.survived
+    assert few > 1
+    assert ("completed with a result in fewer than 6 of 6 rounds", few) in found.endings()
+    changes = [part for change in LOSING for part in ("--set", change)]
+    arguments = [
+        "predict",
+        "training-stragglers",
+        *changes,
+        "--runs",
+        "8",
+        "--loss",
+        "70%@train.update,party=client/[1-3]",
+    ]
+    printed = CliRunner().invoke(app, [*arguments, "--survive", "0.5"]).stdout
+    assert line_of("survives", printed).startswith(f"{found.probability:.4f}   ({found.survived} of 8 runs; ")
+    assert "a run survives if it completes with a result in at least 6 of 6 rounds" in printed
+    assert line_of("completes", printed).endswith(f"   ({found.completed} of 8 runs)")
+    assert line_of("target", printed).startswith("no: ")
+    printed = CliRunner().invoke(app, [*arguments, "--rounds", "0"]).stdout
+    assert f"({found.completed} of 8 runs; " in printed and "\ncompletes" not in printed
+
+
+def test_clients_that_a_dropout_strikes_are_back_in_the_next_round_unless_they_never_return() -> None:
+    loaded = read("training-stragglers", LOSING)
+    back = survival_of(loaded, 2, ["1@train.update"])
+    assert [len(fate.lost) for fate in back.fates] == [6, 6] and back.survived == 2
+    gone = survival_of(loaded, 2, ["1@train.update,back_after=never"])
+    assert not gone.survived
+
+
+def test_the_losses_of_the_option_may_be_in_the_scenario_and_strike_its_run_as_predicted() -> None:
+    fault = '{kind="crash",party="client/*",share=0.4,step="any",back_after="0s"}'
+    changes = [*(one for one in LOSING if one != "fault=[]"), f"fault=[{fault}]"]
+    scenario = read("training-stragglers", changes).scenario
+    (fate,) = fates_of(scenario, [scenario.seed])
+    (option,) = survival_of(read("training-stragglers", LOSING), 1, ["40%"]).fates
+    assert option == fate and fate.lost
+    with closing(Simulation(scenario, engine="inline")) as simulation:
+        end = simulation.run()
+    assert {(loss.party, loss.step) for loss in end.lost} == set(fate.lost)
+    assert simulation.now == pytest.approx(fate.seconds)
+
+
+def test_clients_that_are_drawn_and_never_return_get_a_caution() -> None:
+    gone = '{kind="crash",party="client/*",share=0.2,step="any"}'
+    scenario = read("training-stragglers", [*LOSING[1:], f"fault=[{gone}]"]).scenario
+    assert any(
+        "fault.0.share = 0.2 without back_after, 26.2% of the clients are left" in one for one in cautions(scenario)
+    )
+
+
+# --- interrupted predictions
+
+
+def test_runs_that_have_ended_are_kept_and_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, made = tmp_path / "kept.jsonl", []
+    whole = survival_of(PLAIN, 6, ["30%@rowsums.mask"])
+
+    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "") -> list[Fate]:
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        made.extend(seeds)
+        return fates_of(scenario, seeds, where)
+
+    monkeypatch.setattr(survival_module, "fates_of", counted)
+    found = survival_of(PLAIN, 6, ["30%@rowsums.mask"], kept=Kept(file), partial=True)
+    assert found.interrupted and found.fates == whole.fates[:4]
+    with pytest.raises(KeyboardInterrupt):
+        survival_of(PLAIN, 6, ["30%@rowsums.mask"])
+    made.clear()
+    with file.open("ab") as end:
+        end.write(b'{"scenario":"cut o')  # of a process that was killed
+    again = survival_of(PLAIN, 6, ["30%@rowsums.mask"], kept=Kept(file))
+    assert len(made) == 2 and again.fates == whole.fates and not again.interrupted
+    made.clear()
+    other = survival_of(PLAIN, 2, ["20%@rowsums.mask"], kept=Kept(file))
+    assert len(made) == 2 and not other.interrupted
+
+
+def test_a_file_of_kept_runs_with_other_content_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    with pytest.raises(ScenarioError, match="line 1 is no result of a run"):
+        Kept(tmp_path / "notes.txt")
+    with pytest.raises(ScenarioError, match="No such file"):
+        survival_of(PLAIN, 1, kept=Kept(tmp_path / "no" / "kept.jsonl"))
+
+
+def test_an_interrupted_command_prints_and_writes_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "") -> list[Fate]:
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.extend(seeds)
+        return fates_of(scenario, seeds, where)
+
+    monkeypatch.setattr(survival_module, "fates_of", counted)
+    done = predict("--runs", "9", "--json", tmp_path / "found.json", "--html", tmp_path / "page.html")
+    assert done.exit_code == 130
+    assert "3 of 3 runs" in line_of("survives", done.stdout)
+    assert "interrupted after 3 of 9 runs" in done.output
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["interrupted"] and record["survival"][0]["runs"] == 3
+    page = (tmp_path / "page.html").read_text()
+    assert "interrupted" in page and "--runs 9 --set protocol.hamming=plaintext" in page
+    assert "Survival of xclp-digits" in page and "at least" in page
 
 
 def test_too_few_runs_for_a_target_are_reported_before_the_first_run() -> None:
@@ -377,7 +493,7 @@ def test_incompatible_options_are_refused(arguments: list[str]) -> None:
 
 def test_the_python_interface_gives_the_same_prediction() -> None:
     found = tacit.predict(SIX, runs=6, loss=["2@lsh.hash"])
-    assert (found.runs, found.completed) == (6, 6)
+    assert (found.runs, found.completed, found.survived) == (6, 6, 6)
     assert [line["lost"] for line in found.lines()] == [2] * 6
     assert found.steps() == [("lsh.hash", 6, 2.0)]
     with pytest.raises(ValueError, match="loss needs runs"):

@@ -21,9 +21,9 @@ from tacit.sim.faults import (
     Pause,
     Slow,
     availability,
-    availability_file,
 )
 from tacit.sim.triggers import Faults
+from tacit.sim.uptimes import availability_file
 
 NEEDED: dict[type[Fault], dict[str, Any]] = {
     Crash: {},
@@ -44,7 +44,7 @@ def test_a_crashed_party_cannot_be_caught_as_an_error() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "exactly one of at, before, after, time, message says when; given: none"),
+        ({}, "exactly one of at, before, after, time, message, share, count says when; given: none"),
         ({"before": "a", "after": "b"}, "exactly one .* given: before and after"),
         ({"at": "a", "before": "a"}, "exactly one"),
         ({"message": "Join", "time": 0.0}, "exactly one .* given: time and message"),

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tacit.sim.faults import Corrupt, Crash, Fault, Hold, Leave, Lose, Partition, Pause
-from tacit.sim.triggers import Faults
+from tacit.sim.triggers import Faults, Population
 
 
 def test_a_fault_strikes_its_party_at_its_step_and_side() -> None:
@@ -167,3 +169,70 @@ def test_retransmissions_are_struck_only_by_losses_without_occurrence() -> None:
 )
 def test_faults_of_links_are_told_from_other_faults(fault: Fault, of_links: bool) -> None:
     assert Faults([fault]).of_links is of_links
+
+
+# --- faults that are drawn in each round
+
+NAMES = [f"client/{number}" for number in range(8)]
+POPULATION = Population(NAMES, ("x", "y", "z"))
+
+
+def struck_in(faults: Faults, round_number: int, steps: str = "xyz") -> dict[str, str]:
+    """The step before which each party is struck in a round in which all take these steps in order."""
+    found: dict[str, str] = {}
+    for step in steps:
+        for name in NAMES:
+            if faults.at_step(name, step, "before", round_number):
+                assert name not in found
+                found[name] = step
+    return found
+
+
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_a_count_of_parties_is_drawn_anew_in_each_round(count: int, seed: int) -> None:
+    faults = Faults([Crash("client/*", count=count)], seed, POPULATION)
+    rounds = [struck_in(faults, number) for number in range(1, 7)]
+    assert [len(one) for one in rounds] == [count] * 6
+    assert rounds == [struck_in(Faults([Crash("client/*", count=count)], seed, POPULATION), n) for n in range(1, 7)]
+    assert count == 8 or len({tuple(one) for one in rounds}) > 1
+
+
+def test_a_share_of_parties_is_struck_before_each_of_the_steps_equally_often() -> None:
+    faults = Faults([Crash("client/*", share=0.3)], 5, POPULATION)
+    steps = [step for number in range(1, 501) for step in struck_in(faults, number).values()]
+    assert abs(len(steps) - 0.3 * 4000) <= 3 * (4000 * 0.3 * 0.7) ** 0.5
+    assert all(abs(steps.count(step) - len(steps) / 3) <= 4 * (len(steps) * 2 / 9) ** 0.5 for step in "xyz")
+
+
+def test_a_party_that_does_not_take_the_drawn_step_is_struck_before_the_next_that_it_takes() -> None:
+    faults = Faults([Crash("client/*", share=1.0, step=("x", "y", "z"))], 5, POPULATION)
+    assert set(struck_in(faults, 1, "z")) == set(NAMES)
+    one = Faults([Crash("client/[0-3]", share=1.0, step="y", round=2)], 5, POPULATION)
+    assert [struck_in(one, number) for number in (1, 2, 3)] == [{}, dict.fromkeys(NAMES[:4], "y"), {}]
+
+
+def test_a_party_is_struck_once_a_round_also_after_a_snapshot() -> None:
+    fault = Crash("client/*", share=1.0, step="x")
+    faults = Faults([fault], 5, POPULATION)
+    assert faults.at_step("client/0", "x", "before", 1) == [fault]
+    assert faults.at_step("client/0", "x", "before", 1) == []
+    again = Faults([fault], 5, POPULATION)
+    again.restore(faults.state())
+    assert again.at_step("client/0", "x", "before", 1) == []
+    assert again.at_step("client/0", "x", "before", 2) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"share": 0.2, "at": "x"}, "exactly one of"),
+        ({"share": 0.2, "probability": 0.5}, "does not go with share"),
+        ({"count": 2, "occurrence": 2}, "does not go with count"),
+        ({"at": "x", "step": "y"}, "needs share or count"),
+        ({"share": 1.2}, "does not fit"),
+        ({"count": 0}, "does not fit"),
+    ],
+)
+def test_impossible_keys_of_a_drawn_fault_are_refused(keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Crash("client/*", **keys)
