@@ -204,7 +204,7 @@ class Faults:
             stream = generator(self._seed, "fault", number, "share", round_number)
             chances, places = stream.random(len(names)), (stream.random(len(names)) * steps).astype(int)
             if fault.count is None:
-                struck = np.flatnonzero(chances < fault.share)
+                struck = np.flatnonzero(chances < (fault.share or 0.0))
             else:
                 struck = np.sort(np.argsort(chances, kind="stable")[: fault.count])
             if len(self._draws) == _ROUNDS:

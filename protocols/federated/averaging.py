@@ -174,7 +174,8 @@ class Averages:
 
 
 class Averaging(Protocol):
-    """A way to average. `individual`: the server sees each client's vectors.
+    """A way to average. `individual`: the server sees each client's vectors. `checks_ranges`: it refuses models with
+    numbers out of range.
 
     `copies` is the number of copies of a client's vectors that are held in a round. `requests`: those of a sum at whose
     end a client rests; None: it never does.
@@ -182,8 +183,12 @@ class Averaging(Protocol):
 
     name: ClassVar[str]
     individual: ClassVar[bool]
+    checks_ranges: ClassVar[bool]
     copies: ClassVar[int]
     requests: ClassVar[secure_sum.Requests | None]
+
+    def holds(self, model: bytes) -> bool:
+        """Return true if the numbers of a model are in the range that is checked."""
 
     def waits(self, clients: int) -> int:
         """The most deadlines of the server that it takes with this number of clients."""
@@ -229,9 +234,13 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
+    checks_ranges: ClassVar[bool] = False
     copies: ClassVar[int] = 3  # as trained, as a message, and as read
     requests: ClassVar[secure_sum.Requests | None] = None
     fraction_bits: ClassVar[int] = 0
+
+    def holds(self, model: bytes) -> bool:
+        return True
 
     def waits(self, clients: int) -> int:
         return 1
@@ -328,7 +337,15 @@ class Secure:
     name: ClassVar[str] = "secure"
     requests: ClassVar[secure_sum.Requests | None] = secure_sum.REQUESTS
     individual: ClassVar[bool] = False
+    checks_ranges: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
+
+    def holds(self, model: bytes) -> bool:
+        if self.quantised is None:
+            return True
+        values = decode(model)
+        integers = self.quantised.unclipped(values, 1 << 62)
+        return bool((integers == self.quantised.encode(values).astype(np.int64)).all())
 
     def waits(self, clients: int) -> int:
         return 2 * clients + 6

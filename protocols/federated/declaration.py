@@ -96,7 +96,12 @@ class LocalTraining(NetworkTraining):
         proved = tables.training.averaging == secure_averages.Proved.name
         if self.private or not proved or not tables.byzantine.clients or tables.byzantine.clipped:
             return ()
-        return ["the false models of Byzantine clients are out of range, so each of their reports is refused"]
+        return [
+            "the false models of Byzantine clients are as far from the initial model in each round as in the first, so "
+            "that their reports are refused in each round or in none"
+            if tables.byzantine.kind != "noise"
+            else "the noise of Byzantine clients is added to the initial model in each round"
+        ]
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy) if self.private else []

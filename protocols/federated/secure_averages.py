@@ -115,6 +115,7 @@ class Proved(Secure):
     """
 
     name: ClassVar[str] = "prio3"
+    checks_ranges: ClassVar[bool] = True
     requests: ClassVar[secure_sum.Requests | None] = None
     copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
 
@@ -146,7 +147,7 @@ class Proved(Secure):
         )
 
     def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
-        """The vector that a Byzantine client adds to its share (`out_of_range`). A hollow run always has one."""
+        """The vector that a Byzantine client adds to its share (`out_of_range`). In a hollow run it is any."""
         if me.world.hollow is not None:
             return np.ones(1, np.uint64)
         assert self.quantised is not None

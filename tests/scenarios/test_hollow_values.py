@@ -77,3 +77,18 @@ def test_a_prediction_of_secure_votes_over_lossy_links_loses_nobody_whom_the_run
     assert not found.lost
     assert predicted_bytes(found) == sent
     assert found.virtual_seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weight", "refused"),
+    [("scaled", 1, False), ("scaled", 3000, True), ("noise", 0.001, False), ("noise", 3, True)],
+)
+def test_reports_of_byzantine_clients_are_predicted_to_be_refused_where_they_are(
+    kind: Any, weight: float, refused: bool
+) -> None:
+    scenario = averages("fedavg", "prio3")
+    false = structs.replace(scenario.byzantine, clients=1, kind=kind, weight=weight)
+    scenario = structs.replace(scenario, byzantine=false, data=structs.replace(scenario.data, clients=5))
+    found = predict_run(scenario)
+    assert ("client/4" in {loss.party for loss in found.lost}) is refused
+    assert predicted_bytes(found) == measured(scenario)[0]
