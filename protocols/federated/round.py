@@ -401,6 +401,9 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         across = labeller.parameters.min_clients if isinstance(labeller, Across) else 1
         return max(across, self.settings.averaging.fewest(self.settings.min_clients))
 
+    def spare(self, clients: int) -> int | None:
+        return self.settings.averaging.spare(clients)
+
     def draw(self, number: int) -> tuple[str, ...]:
         """Draw the cohort S_t, a share C of the clients."""
         settings = self.settings

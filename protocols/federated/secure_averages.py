@@ -265,6 +265,10 @@ class Flamingo(Secure):
 
         return count
 
+    def spare(self, clients: int) -> int | None:
+        deciding = decryptors.Decryptors.of(clients, self.chosen, self.tolerance)
+        return deciding.count - deciding.quorum if deciding.count < clients else None
+
     def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
         limits = settings.called, settings.min_clients, settings.deadline
         words = settings.dimension, settings.word_bits

@@ -100,8 +100,10 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
     """In each round, every cohort member that is unaffected from its beginning, and has something to send, counts.
 
     With `extra` additional clients called, all but that number are enough. No round is lost while the server and more
-    than two thirds of its cohort with something to send are unaffected, and as many as any sum needs. A cohort without
-    known gone clients may be too small.
+    than two thirds of its cohort with something to send are unaffected, and as many as any sum needs. Where few clients
+    decide, such as decryptors, any affected client may be one of them, also one that was affected in an earlier round,
+    in which it got no share: no more may be affected than may be lost of them (`spare`). A cohort without known gone
+    clients may be too small.
     """
     server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
     least = max(server.settings.min_clients, server.fewest, trial.scenario.protocol.threshold or 0)
@@ -110,6 +112,8 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
         well = [name for name in record.cohort if affected.well_since(name, record.began)]
         speak = [name for name in well if name in able]
         enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
+        spare = server.spare(len(record.cohort))
+        enough = enough and (spare is None or len(affected.clients) <= spare)
         enough = enough and not (watched and len(record.cohort) < max(least, server.fewest))
         if record.lost and record.cohort and enough and "server" not in affected and HELPER not in affected:
             yield f"round {record.number} was lost with {len(well)} clients that no fault affected: {record.lost}"

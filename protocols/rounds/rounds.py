@@ -284,6 +284,10 @@ class RoundsServer(Server, Generic[S, R]):
         """The number of clients that must be present for a round to begin before a deadline has passed."""
         return 1
 
+    def spare(self, clients: int) -> int | None:
+        """The number of clients that a sum among `clients` may lose where few of them decide; None: a third of all."""
+        return None
+
     @property
     def last_round(self) -> int:
         """The number of the last planned round."""

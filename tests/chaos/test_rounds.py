@@ -214,3 +214,49 @@ def test_faults_of_any_message_of_a_round_break_no_promise(
     by = {"by": "15s"} if kind == "delay" else {}
     fault = Fault(kind=kind, message=message, occurrence=occurrence, **by)
     assert not verdict_under(rounds, fault).broken
+
+
+RENEWED = """
+title = "Flamingo with new decryptors in each round"
+seed = 20261131
+[data]
+name = "digits"
+clients = 7
+partition = "dirichlet:0.5"
+labeled = 0.5
+limit = 90
+[protocol]
+name = "fedavg"
+deadline = "10s"
+key_bits = 512
+insecure_keys = true
+[model]
+name = "linear"
+[training]
+rounds = 3
+epochs = 1
+learning_rate = 0.5
+averaging = "flamingo"
+decryptors = 5
+decryptor_rounds = 1
+weighting = "points"
+min_clients = 2
+[network]
+latency = "lognormal:40ms,0.3"
+bandwidth = "20Mbit/s"
+server_bandwidth = "1Gbit/s"
+jitter = "5ms"
+loss = 0.05
+"""
+
+
+def test_a_round_may_be_lost_with_few_decryptors_where_more_of_them_may_be_affected_than_may_be_lost(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "renewed.toml").write_text(RENEWED)
+    scenario = load(tmp_path / "renewed.toml")
+    away = Fault(party="client/6", before="train.update", occurrence=2)
+    paused = Fault(kind="pause", party="client/3", time=0.0, lasts=9.934)
+    crash = Fault(party="client/1", before="sum.mask", probability=0.5, back_after=14.906)
+    found = verdict_under(scenario, away, paused, crash)
+    assert found.outcome == "completed" and not found.broken
