@@ -14,7 +14,7 @@ from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.reporting.counted import SHOWN, Counted, counted, why_without_formula
 from tacit.scenarios.reporting.recorded import scenario_of
-from tacit.scenarios.running.folder import FolderError, message_bytes, remarks_on
+from tacit.scenarios.running.folder import FolderError, client_bytes, message_bytes, remarks_on
 from tacit.scenarios.sweeping.folder import NAME as SWEEP
 from tacit.scenarios.sweeping.folder import runs_of
 
@@ -22,12 +22,14 @@ __all__ = ["show_bytes"]
 
 
 def show_bytes(
-    console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None, *, check: bool = False
-) -> int:
+    console: Console, folders: Sequence[Path], csv_file: Path | None, json_file: Path | None, *, check: bool = False,
+    by_client: bool = False,
+) -> int:  # fmt: skip
     """Print a table for each of the folders of runs and sweeps, and write all counts to the given files.
 
-    For the file ``-`` it writes to standard output and prints no table. Returns the exit code: 1 with `check` if a
-    formula is wrong. Raises FolderError.
+    `by_client`: the table of a run has a row for each client; files have the counts by step and type in any case, and
+    the JSON file also those by client. For the file ``-`` it writes to standard output and prints no table. Returns the
+    exit code: 1 with `check` if a formula is wrong. Raises FolderError.
     """
     if str(csv_file) == str(json_file) == "-":
         raise FolderError("--csv - and --json - both go to standard output; allowed: one of them")
@@ -38,6 +40,8 @@ def show_bytes(
         found += runs
         if not quiet and swept:
             _print_sweep(console, folder, runs)
+        elif not quiet and by_client:
+            _print_clients(console, folder)
         elif not quiet:
             _print_run(console, runs[0])
     for path, write in ((csv_file, _csv), (json_file, _json)):
@@ -55,6 +59,17 @@ def _print_run(console: Console, run: Counted) -> None:
     printing.print_lines(console, printed.formula_lines(run.errors))
     if not run.formula:
         printing.print_lines(console, [f"formula   none: {why_without_formula(run.folder)}"])
+
+
+_NAMES = ("messages_up", "bytes_up", "messages_down", "bytes_down")
+_BY_CLIENT = ("messages up", "bytes up", "messages down", "bytes down")
+
+
+def _print_clients(console: Console, folder: Path) -> None:
+    """Print a line for each client of a run."""
+    found = client_bytes(folder)
+    lines = [[name, *(f"{value:,}" for value in values)] for name, values in found.items()]
+    console.print(printing.table(("client", *_BY_CLIENT), lines, _BY_CLIENT))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
@@ -104,6 +119,12 @@ def _csv(runs: Sequence[Counted]) -> str:
 
 
 def _json(runs: Sequence[Counted]) -> str:
-    """Format JSON with the values, counts and sums of each run."""
-    records = [{**run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines()} for run in runs]
+    """Format JSON with the values, counts and sums of each run, and its counts by client."""
+    records = [
+        {
+            **run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines(),
+            "clients": {name: dict(zip(_NAMES, one, strict=True)) for name, one in client_bytes(run.folder).items()},
+        }
+        for run in runs
+    ]  # fmt: skip
     return json.dumps({"runs": records}, indent=2) + "\n"

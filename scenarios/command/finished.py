@@ -3,6 +3,7 @@
 Modules that compute or draw are imported when a command is called, because help and completion must be fast.
 """
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -144,6 +145,13 @@ def trace(
     return 0
 
 
+class ByteRows(Enum):
+    """The rows of the table of a run's bytes."""
+
+    STEP = "step"
+    CLIENT = "client"
+
+
 def show_bytes(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs and of sweeps.")],
     csv_file: Annotated[
@@ -161,18 +169,23 @@ def show_bytes(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if the payload that was sent differs from a formula.")
     ] = False,
+    by: Annotated[
+        ByteRows, typer.Option(help="Rows of the table of a run: step (and message type), or client (up and down).")
+    ] = ByteRows.STEP,
     plugin: Plugins = None,
     trust: Trust = False,
     debug: Debug = False,
 ) -> int:
-    """Show the bytes that runs sent, by step and message type.
+    """Show the bytes that runs sent, by step and message type, or by client.
 
     If no client was lost, the table also shows the payload by formula. For a sweep: means per combination of values.
     """
     from tacit.scenarios.command.bytes import show_bytes
     from tacit.scenarios.console import printing
 
-    return show_bytes(printing.make_console(), folders, csv_file, json_file, check=check)
+    return show_bytes(
+        printing.make_console(), folders, csv_file, json_file, check=check, by_client=by is ByteRows.CLIENT
+    )
 
 
 def report(

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from tacit.parties.data.sets import DataError, Dataset
 from tacit.parties.data.splits import Shards, named, parse_partition
@@ -23,8 +24,8 @@ from tacit.scenarios.files.fault_checks import (
     check_party,
     fault_cautions,
     read_text,
-    steps_of,
 )
+from tacit.scenarios.files.faults import steps_of
 from tacit.scenarios.files.public_points import alpha_of
 from tacit.scenarios.files.sized import is_hollow, sized_caution
 from tacit.scenarios.files.splits import Material, keep, material_of, parts_of, split, split_data
@@ -35,7 +36,8 @@ from tacit.sim.latency import parse_latency
 from tacit.sim.ray_cluster import ON_RAY
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
-from tacit.sim.units import duration, rate
+from tacit.sim.streams import generator
+from tacit.sim.units import duration, format_duration, rate
 
 __all__ = ["cautions", "check", "notes"]
 
@@ -73,7 +75,33 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 def cautions(scenario: Scenario) -> list[str]:
     """A line for each choice that gives the run less secrecy than it seems to have, or too little time."""
     sized, others = _cautions_by_data(scenario)
-    return [*sized, *fault_cautions(scenario), *others]
+    return [*sized, *fault_cautions(scenario), *_deadline_cautions(scenario), *others]
+
+
+_DRAWS = 1001
+"""The latencies that are drawn for a median."""
+
+
+def _deadline_cautions(scenario: Scenario) -> list[str]:
+    """A line if a deadline is not longer than a round trip, by the median latency, of some clients with the server."""
+    deadline, fleet = duration(scenario.protocol.deadline), Fleet(scenario)
+    medians: dict[str, float] = {}
+    slow = []
+    for numbers, _ in fleet.groups():
+        latency, _ = fleet.between("server", f"client/{numbers[0]}")
+        if latency.text not in medians:
+            drawn = latency.draw(generator(0, "median latency"), _DRAWS)
+            medians[latency.text] = 2 * float(np.median(drawn))
+        if medians[latency.text] >= deadline:
+            slow.append((len(numbers), medians[latency.text]))
+    if not slow:
+        return []
+    clients, trip = sum(count for count, _ in slow), max(trip for _, trip in slow)
+    key = f"protocol.deadline = {toml(scenario.protocol.deadline)}"
+    return [
+        f"{key} is not longer than the round trip of {clients} of {scenario.data.clients} clients "
+        f"({format_duration(trip)}): their answers come too late"
+    ]
 
 
 _kept: dict[str, tuple[list[str], list[str]]] = {}

@@ -441,6 +441,33 @@ SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM (
     SELECT DISTINCT min(party, peer), max(party, peer) FROM events WHERE kind IN ('send', 'relay'))"""
 
 
+def client_bytes(folder: Path) -> dict[str, tuple[int, int, int, int]]:
+    """Return for each client of a run the messages and the bytes that it sent (up), and those that it received (down).
+
+    Each message counts once, as it is sent and as it is delivered; retransmissions and headers of TCP are not counted.
+    Raises FolderError where the folder holds no such record.
+    """
+    path = folder / "run.sqlite"
+    if not path.is_file():
+        raise FolderError(f"{folder}: no run.sqlite; a run's folder is needed")
+    found: dict[str, list[int]] = {}
+    try:
+        with opened_record(path) as connection:
+            check_whole(folder)
+            for place, (kind, end) in enumerate((("send", "party"), ("deliver", "peer"))):
+                rows = connection.execute(
+                    f"SELECT {end}, sum({ALIKE}), sum({ALIKE} * (payload + sealing + envelope)) FROM events "
+                    f"WHERE kind = '{kind}' AND {end} LIKE 'client/%' GROUP BY {end}"
+                ).fetchall()
+                for party, messages, size in rows:
+                    found.setdefault(party, [0, 0, 0, 0])[2 * place : 2 * place + 2] = messages, size
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        check_whole(folder)
+        raise FolderError(f"{path}: {error}") from None
+    numbered = sorted(found.items(), key=lambda item: int(item[0].rpartition("/")[2]))
+    return {party: (one[0], one[1], one[2], one[3]) for party, one in numbered}
+
+
 def byte_rows(folder: Path) -> list[ByteRow]:
     """Return the rows of bytes that a run sent, by step and message type, in the order of their first message.
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+import sqlite3
 import statistics
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,17 @@ def test_a_wrong_formula_is_marked_and_fails_a_check(monkeypatch: pytest.MonkeyP
     (said,) = (line for line in done.stdout.splitlines() if line.startswith("formula "))
     assert "WRONG" in row and said.startswith("formula   WRONG for Join: ") and said.endswith(" bytes sent")
     assert said[10:] in report([Path("two")])
+
+
+def test_bytes_are_shown_by_client_up_and_down(quick: Path) -> None:
+    changes = [part for change in CALM for part in ("--set", change)]
+    assert tacit("run", quick, *changes, "--out", "one").exit_code == 0
+    done = tacit("bytes", "one", "--by", "client", "--json", "one.json")
+    (found,) = json.loads(Path("one.json").read_text())["runs"]
+    assert list(found["clients"]) == [f"client/{number}" for number in range(4)]
+    for name, one in found["clients"].items():
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(name)]
+        assert [int(cell.replace(",", "")) for cell in line.split()[1:]] == list(one.values())
+    with sqlite3.connect("one/run.sqlite") as connection:
+        whole = "SELECT sum(payload + sealing + envelope) FROM events WHERE kind = 'send' AND party LIKE 'client/%'"
+        assert sum(one["bytes_up"] for one in found["clients"].values()) == connection.execute(whole).fetchone()[0]

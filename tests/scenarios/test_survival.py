@@ -650,3 +650,11 @@ def test_energy_has_a_distribution_and_is_minimized() -> None:
 def test_fewer_clients_with_labels_than_a_sum_needs_are_an_error() -> None:
     with pytest.raises(ScenarioError, match=r"protocol.min_clients: 4 is too large: 3 clients have labels"):
         tiny("data.labeled_clients=3", "protocol.min_clients=4")
+
+
+@pytest.mark.parametrize(("deadline", "is_named"), [("70ms", True), ("200ms", False)])
+def test_a_deadline_that_is_not_longer_than_a_round_trip_gets_a_caution(deadline: str, is_named: bool) -> None:
+    slow = ["network.latency=10ms", "client=[{name='client/[0-1]',latency='40ms'}]"]
+    lines = [one for one in cautions(tiny(f"protocol.deadline={deadline}", *slow)) if "round trip" in one]
+    assert lines == [f'protocol.deadline = "{deadline}" is not longer than the round trip of 2 of 6 clients (80 ms): '
+                     "their answers come too late"] * is_named  # fmt: skip
