@@ -41,7 +41,8 @@ def fault_cautions(scenario: Scenario) -> list[str]:
             found.append(f"fault.{number}.round = {round_number} is after the last round: the run has {rounds}")
         elif _empties(fault, rounds):
             assert isinstance(fault, Crash | Leave)
-            left = (1 - (fault.share or fault.count / scenario.data.clients)) ** rounds
+            gone = fault.share or (fault.count or 0) / scenario.data.clients
+            left = (1 - gone) ** rounds
             which = f"share = {fault.share:g}" if fault.count is None else f"count = {fault.count}"
             problem = f"without back_after, {left:.1%} of the clients are left after {rounds} rounds"
             found.append(f"fault.{number}.{which} {problem}")
@@ -53,8 +54,9 @@ def fault_cautions(scenario: Scenario) -> list[str]:
 
 def _empties(fault: Fault, rounds: int) -> bool:
     """True for clients that are drawn to go down in each of several rounds, and never return."""
-    gone = isinstance(fault, Leave) or (isinstance(fault, Crash) and fault.back_after is None)
-    return gone and rounds > 1 and fault.is_drawn and fault.round is None
+    if not isinstance(fault, Crash | Leave) or (isinstance(fault, Crash) and fault.back_after is not None):
+        return False
+    return rounds > 1 and fault.is_drawn and fault.round is None
 
 
 def vain_returns(scenario: Scenario) -> dict[int, str]:

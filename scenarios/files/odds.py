@@ -82,7 +82,7 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None
     losses += [(f"--loss {one.text}", one.fault) for one in dropouts if one.fault is not None]
     if any(fault.get("count") is not None for _, fault in losses):
         (key, fault), *others = losses
-        return None if others or fault.party != "client/*" else _of_count(scenario, bounds, key, fault)
+        return None if others or fault.get("party") != "client/*" else _of_count(scenario, bounds, key, fault)
     found = [_loss(key, fault, scenario, bounds.kind) for key, fault in losses]
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:

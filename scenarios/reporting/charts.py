@@ -162,7 +162,7 @@ def lines(
         "color": by_series(alt.Color, SERIES),
     }
     tall = _axis(within or [one["low"] for one in data] + [one["high"] for one in data], log[1])
-    ends = {} if within is None else {"domain": list(within)}
+    ends: dict[str, Any] = {} if within is None else {"domain": list(within)}
     up = {"title": y, "scale": alt.Scale(type="log" if log[1] else "linear", zero=False, **ends), "axis": tall}
     base = alt.Chart(_data(data))
     dashes = by_series(alt.StrokeDash, _DASHES)

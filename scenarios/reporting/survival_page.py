@@ -202,8 +202,8 @@ def _losses(one: Survival, several: bool) -> Html:
     by_step = table(columns, rows, columns[1:3], title="steps")
     shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties[:_PARTIES]]
     if others := parties[_PARTIES:]:
-        least, most = others[-1][1] / one.runs, others[0][1] / one.runs
-        shares.append([f"and {len(others):,} more", f"{least:.1%} to {most:.1%}"])
+        fewest, greatest = others[-1][1] / one.runs, others[0][1] / one.runs
+        shares.append([f"and {len(others):,} more", f"{fewest:.1%} to {greatest:.1%}"])
     by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
     note = element("p", "All parties are in the file that --json writes.", class_="note") if others else None
     return join([head, by_step, by_party, note])
