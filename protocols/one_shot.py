@@ -620,7 +620,7 @@ class Histogram(Phase):
 
 
 def fewest(keys: Any, called: int) -> int:
-    """The fewest reports of which a protocol with these `keys` has a result, of those of the clients `called`."""
+    """The fewest reports of which a protocol with these `keys` has a result, by the number of `called` clients."""
     return max(secure_sum.colluding_of(keys, called) + 2, int(keys.min_clients))
 
 

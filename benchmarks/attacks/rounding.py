@@ -39,7 +39,9 @@ def _in_words(private: Clipped, change: NDArray[np.float64], entropy: Entropy) -
     start = np.full(change.shape, FALSE_MODEL, np.float32)
     trained = (start.astype(np.float64) + change).astype(np.float32)
     arguments = encode(start), encode(trained), _CLIENTS - 1, _BITS, _CLIENTS, entropy
-    return fixed_point.decode(private.words(*arguments) - fixed_point.encode(start, _BITS, _CLIENTS), _BITS)
+    return fixed_point.decode(
+        private.words(*arguments) - fixed_point.encode(start.astype(np.float64), _BITS, _CLIENTS), _BITS
+    )
 
 
 def noise_rounded_away(quick: bool = False) -> Finding:
