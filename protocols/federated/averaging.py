@@ -414,8 +414,8 @@ class Secure:
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
         if update.words is not None:
-            figures = fixed_point.encode(np.array([update.weight, 1.0, update.loss]), self.fraction_bits, 1)
-            return np.concatenate([update.words, figures])
+            last = fixed_point.encode(np.array([update.weight, 1.0, update.loss]), self.fraction_bits, 1)
+            return np.concatenate([update.words, last])
         trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
         if (quantised := self.quantised) is None:

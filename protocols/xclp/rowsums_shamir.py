@@ -96,8 +96,8 @@ class Shamir:
     ) -> dealing.Announced:
         """Collect second public keys from `names`; returns the attempt with its set A."""
         t = max(self.threshold or 0, candidates.signers)
-        secrecy = {"identities": candidates.identities, "colluding": candidates.colluding}
-        return await dealing.gather(me, names, t, deadline, **secrecy)
+        found, colluding = candidates.identities, candidates.colluding
+        return await dealing.gather(me, names, t, deadline, identities=found, colluding=colluding)
 
     def announce(self, me: Server, attempt: dealing.Announced) -> None:
         """Broadcast A with its second public keys."""
