@@ -20,7 +20,9 @@ from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.faults import PartyFault
 from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
-from tacit.sim.streams import Entropy
+from tacit.sim.plugged import is_foreign
+from tacit.sim.seeding import Generators, carried
+from tacit.sim.streams import Entropy, derive
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event, Fact
 from tacit.sim.wire import (
@@ -241,6 +243,25 @@ class Party(Lifecycle):
     def plan(self, work: Work) -> None:
         """Announce future work, for the estimate of the time left."""
         self.world.computing.plan(work)
+
+    def drawing(self, owner: object, program: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
+        """The coroutine `program` of `owner` in this round. If the owner's class is a user's, the global generators of
+        Python, numpy and torch are seeded in it by a stream of this party (`tacit.sim.seeding`).
+        """
+        if not (self.world.draws and is_foreign(type(owner))):
+            return program
+        return carried(self._generators(owner), program)
+
+    def drawn(self, owner: object, function: Callable[..., R], *arguments: Any) -> R:
+        """Return `function(*arguments)`, a method of `owner`, with generators as in `drawing`."""
+        if not (self.world.draws and is_foreign(type(owner))):
+            return function(*arguments)
+        with self._generators(owner, *(one for one in arguments if isinstance(one, str))):
+            return function(*arguments)
+
+    def _generators(self, owner: object, *names: str) -> Generators:
+        place = self.name, self.incarnation, self.round, type(owner).__qualname__, *names
+        return Generators(int.from_bytes(derive(self.world.seed, "own code", *place)[:8], "big"))
 
     def entropy(self, *names: str | int) -> Entropy:
         """This incarnation's cryptographic randomness for the purpose `names` in this round and attempt."""

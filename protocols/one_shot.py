@@ -284,6 +284,11 @@ class _Sole(Phase):
         return [of_one] if secure_sum in self.protocol.modules else []
 
 
+def _owner(part: Phase) -> "Phase | OneShot":
+    """The object that has the program of `part`."""
+    return part.protocol if isinstance(part, _Sole) else part
+
+
 class OneShot(Phases):
     """A protocol of one part.
 
@@ -415,7 +420,7 @@ class OneShotClient(CalledClient):
                 with values_of(self, self.server, "PartOpens"):
                     group = replace(group, names=announced(self, opens.names, group.names))
                     public = _numbers_in(opens.numbers, part)
-            await part.client(self, self.keys, group, public)
+            await self.drawing(_owner(part), part.client(self, self.keys, group, public))
 
 
 def _numbers_in(values: bytes, part: Phase) -> NDArray[np.float64]:
@@ -455,7 +460,8 @@ class OneShotServer(OnceServer):
             for part in self.protocol.parts:
                 if self.found:
                     group = self._opened(part, group)
-                found = self._understood(part, await part.server(self, self.keys, group, self.found), group)
+                program = part.server(self, self.keys, group, self.found)
+                found = self._understood(part, await self.drawing(_owner(part), program), group)
                 self.found = {**self.found, part.name: found}
                 self.report(found)
         except (Abort, BadValues) as problem:
@@ -485,7 +491,7 @@ class OneShotServer(OnceServer):
 
         Raises TypeError and ValueError that say what it must be.
         """
-        kind = f"{type(part.protocol if isinstance(part, _Sole) else part).__name__}.server"
+        kind = f"{type(_owner(part)).__name__}.server"
         if not isinstance(found, Found):
             raise TypeError(f"{kind} must return Found(over, value), not {type(found).__name__}.")
         over = tuple(found.over) if isinstance(found.over, Collection) else (found.over,)

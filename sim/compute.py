@@ -21,9 +21,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from tacit.sim import plugged
 from tacit.sim.cores import uses_all_cores
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Machine
+from tacit.sim.seeding import run_seeded
+from tacit.sim.streams import derive
 from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Trace
 
@@ -266,7 +269,8 @@ StandIns = Callable[[Callable[..., Any]], Callable[..., Any]]
 class Computing:
     """Runs the jobs of all parties. `planned` and `done` are modelled seconds of one core, announced and finished.
 
-    A job takes the same virtual time with and without a stand-in, unless it is measured.
+    A job takes the same virtual time with and without a stand-in, unless it is measured. `seed`: that of the streams
+    from which a user's code in jobs draws (`tacit.sim.seeding`); None leaves it the generators as they are.
     """
 
     def __init__(
@@ -285,6 +289,8 @@ class Computing:
         self._table, self.engine, self._inline = table, engine, Inline()
         self._ahead: dict[str, _Ahead] = {}
         self._count: dict[tuple[str, str], int] = {}
+        self._begun_by: dict[str, int] = {}
+        self.seed: int | None = None
         self.planned = 0.0
         self.done = 0.0
 
@@ -300,6 +306,19 @@ class Computing:
         """Continue from a `state`."""
         counts, self.done = state
         self._count = {(party, step): count for party, step, count in counts}
+        self._begun_by = {}
+        for party, _, count in counts:
+            self._begun_by[party] = self._begun_by.get(party, 0) + count
+
+    def _drawing(
+        self, party: str, number: int, function: Callable[..., R], arguments: tuple[Any, ...]
+    ) -> tuple[Callable[..., R], tuple[Any, ...]]:
+        """The job `function(*arguments)`, the party's `number`-th, as it is submitted: with global generators seeded by
+        its stream if a user's code may run in it."""
+        if self.seed is None or not (plugged.imported() or plugged.is_foreign(function)):
+            return function, arguments
+        seed = int.from_bytes(derive(self.seed, "job", party, number)[:8], "big")
+        return run_seeded, (seed, function, arguments)
 
     @property
     def runs_ahead(self) -> bool:
@@ -314,7 +333,8 @@ class Computing:
         wanted = self.runs_ahead and self._table.duration(work) > self.engine.least
         if wanted and self._stand_in(function) is function:
             self._forget(party)
-            self._ahead[party] = _Ahead(function, arguments, self.engine.submit(function, arguments))
+            drawing = self._drawing(party, self._begun_by.get(party, 0) + 1, function, arguments)
+            self._ahead[party] = _Ahead(function, arguments, self.engine.submit(*drawing))
 
     def beside(self, function: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """Start `function(*arguments)`, a job of no party, if several jobs can run at a time.
@@ -322,7 +342,7 @@ class Computing:
         Call the return value for its result.
         """
         concurrent = getattr(self.engine, "concurrent", False)
-        return (self.engine if concurrent else self._inline).submit(function, arguments).result
+        return (self.engine if concurrent else self._inline).submit(*self._drawing("", 0, function, arguments)).result
 
     def _forget(self, party: str) -> None:
         if (begun := self._ahead.pop(party, None)) is not None:
@@ -345,15 +365,16 @@ class Computing:
         actual = self._stand_in(function)
         elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
         engine = self.engine if elsewhere else self._inline
+        drawing = self._drawing(party, self._begun_by[party], actual, arguments)
         job: Job[R] | None = self._begun(party, function, arguments) if self._ahead else None
         if job is None and not self._cost.measures:
-            job = engine.submit(actual, arguments)
+            job = engine.submit(*drawing)
         turn = machine.cores.request()
         try:
             await turn.begins
             began = time.perf_counter()
             if job is None:
-                job = _finished(actual, arguments)
+                job = _finished(*drawing)
             wall = (time.perf_counter() - began) / machine.speed
             before = self._cost.before(party, step, index, modelled / machine.speed)
             seconds = wall if before is None else before
@@ -380,6 +401,7 @@ class Computing:
         for begun in self._taps.begun:
             begun(party, step, work, function, arguments)
         index = self._count[party, step] = self._count.get((party, step), 0) + 1
+        self._begun_by[party] = self._begun_by.get(party, 0) + 1
         return self._table.duration(work), index
 
     async def go_on(
@@ -387,7 +409,8 @@ class Computing:
     ) -> R:
         """Do the same as `run` for the only job of a party that was in progress at a snapshot and is `due` at that
         time."""
-        job, modelled = self._inline.submit(function, args), self._table.duration(work)
+        job = self._inline.submit(*self._drawing(party, self._begun_by.get(party, 0), function, args))
+        modelled = self._table.duration(work)
         await machine.work(0.0, due)
         return self._complete(party, step, modelled, args, job.result())
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from tacit.sim.clock import Environment, Timer
+from tacit.sim.seeding import carried_on
 
 __all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "own_party", "own_step", "settle", "timer_of"]
 
@@ -96,7 +97,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.set_task_factory(self._create)
 
     def _create(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> _Task:
-        task = _Task(self.task_count, coro, loop=loop, **kwargs)
+        task = _Task(self.task_count, carried_on(coro), loop=loop, **kwargs)
         self.task_count += 1
         return task
 

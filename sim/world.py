@@ -31,7 +31,8 @@ class World:
     bytes of a run on hollow values (`tacit.sim.hollow`); None for a real run. Without `hashed` no hash of the trace is
     computed. Faults with a share or a count draw from the `population`. `watching` defines how servers detect lost
     clients; `watchers` has a callback for each server, called with a party, its incarnation and true if its connection
-    is open.
+    is open. `draws`: true if a user's code at the parties draws from generators that this world seeds
+    (`tacit.sim.seeding`).
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class World:
         self.watching = watching
         self.watchers: dict[str, Callable[[str, int, bool], None]] = {}
         self.hollow = hollow
-        self.seeded = seeded
+        self.seeded = self.draws = seeded
         self._lasting = lasting_secret(seed, seeded, lasting)
         self.run_id = derive(seed, "run")[:16] if seeded else os.urandom(16)
         self.loop = SimLoop()
@@ -77,6 +78,7 @@ class World:
             stand_ins,
             self.taps,
         )
+        self.computing.seed = seed if seeded else None
 
     def entropy(self, *names: str | int) -> Entropy:
         """The source of cryptographic randomness for the purpose `names`: seeded, or the operating system's."""

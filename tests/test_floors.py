@@ -12,6 +12,7 @@ from tests import tree
 from tests.tree import LAYERS, ROOT, Nodes
 
 FLOORS = (
+    "sim/seeding",
     "sim/plugged",
     "sim",
     "sim/deployed",

@@ -9,13 +9,13 @@ import pytest
 from tests.tree import LAYERS, Nodes, modules, nodes
 
 MODULES = modules(*LAYERS)
-FOREIGN = tuple(f"protocols/flower/{name}.py" for name in ("adapter", "seeding", "stand_ins"))
-"""Modules that run foreign code, which sleeps and uses global generators: it gets virtual time and seeds."""
+FOREIGN = tuple(f"protocols/flower/{name}.py" for name in ("adapter", "stand_ins"))
+"""Modules that run foreign code, which sleeps: it gets virtual time."""
 WORLD = [
     path for path in MODULES if path.parts[0] in ("sim", "parties", "protocols") and path.as_posix() not in FOREIGN
 ]
 
-SEEDS_OTHERS = "protocols/flower/seeding.py"
+SEEDS_OTHERS = "sim/seeding/__init__.py"
 """The module that seeds the global generators, from which foreign code draws."""
 DRAWING = [path for path in MODULES if path.parts[0] != "benchmarks" and path.as_posix() != SEEDS_OTHERS]
 

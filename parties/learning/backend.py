@@ -1,7 +1,7 @@
 """Torch as every training module uses it: one thread, deterministic, on the processor or a GPU.
 
-Torch is in the extra `train`. Code that draws from torch's global generator (initialisation, dropout) runs inside
-`seeded`, which sets that generator and restores it afterwards; all other code uses its own generators. One thread is
+Torch is in the extra `train`. Code that draws from global generators (initialisation, dropout, a user's network) runs
+inside `seeded`, which sets them and restores them afterwards; all other code uses its own generators. One thread is
 used because small batches gain nothing from several, parties compute at the same time, and sums over several threads
 would depend on their number.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tacit.parties.learning.extras import require
+from tacit.sim import seeding
 from tacit.sim.compute import interrupts_held_back
 from tacit.sim.pool_server import preload
 from tacit.sim.setting_error import SettingError
@@ -50,14 +51,17 @@ def generator(seed: int | bytes, *names: str | int) -> torch.Generator:
 
 @contextmanager
 def seeded(device: torch.device, seed: int | bytes, *names: str | int) -> Iterator[None]:
-    """Set torch's global generators to the stream (seed, names) inside the context, and restore them afterwards."""
-    on_gpu = device.type == "cuda"
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
-        number = _number(seed, *names)
+    """Set the global generators of torch, numpy and Python to the stream (seed, names) inside the context, and restore
+    them afterwards."""
+    number = _number(seed, *names)
+    with seeding.seeded(number):
         torch.default_generator.manual_seed(number)
-        if on_gpu:
-            torch.cuda.manual_seed(number)
-        yield
+        if device.type == "cuda":
+            with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
+                torch.cuda.manual_seed(number)
+                yield
+        else:
+            yield
 
 
 def _number(seed: int | bytes, *names: str | int) -> int:

@@ -428,7 +428,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
             self.send_each(same, TrainingRound(self.model, additions))
 
     def _additions(self, client: str) -> list[bytes]:
-        return [companion.outgoing(client) for companion in self._companions]
+        return [self.drawn(companion, companion.outgoing, client) for companion in self._companions]
 
     async def help_label(self, number: int, members: Sequence[str]) -> None:
         """Take the server's part in the members' pseudo-labels, if round `number` has some. Raises Abort."""
@@ -464,7 +464,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         models = {name: vectors[0] for name, vectors in averages.sent.items()}
         for i, (companion, mean) in enumerate(zip(self._companions, averages.means[1:], strict=True), 1):
             sent = {name: averages.sent[name][i] if averages.sent else b"" for name in averages.clients}
-            await companion.take(self, mean, sent, models)
+            await self.drawing(companion, companion.take(self, mean, sent, models))
 
     def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
         """The record of a round with these `averages`."""

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 from tacit.protocols.flower.apps import App, in_app, place_in_app
 from tacit.protocols.flower.exchanges import STAGES
-from tacit.protocols.flower.seeding import seeded
 from tacit.protocols.flower.stand_ins import EPOCH, JOB, VIRTUAL, stand_ins
 from tacit.protocols.flower.threads import Exited, exit_of, in_world
+from tacit.sim.seeding import drawing_from, seeded, states
 
 try:
     from flwr import serverapp
@@ -162,7 +162,7 @@ def _loaded(app: App) -> tuple[Any, Any]:
     sys.path.insert(0, app.folder)
     importlib.invalidate_caches()
     # What a module takes of `time` by its name is virtual, and what it draws as it is imported is the same every time.
-    with stand_ins(app.folder, _SERVER), seeded(app.name.encode()):
+    with stand_ins(app.folder, _SERVER), _drawing(app.name.encode()):
         found = _found(app.server, ServerApp), _found(app.client, ClientApp)
     _let_time_be_virtual()
     return found
@@ -207,6 +207,13 @@ _FUNCTIONS = (type(_now), type(id))
 
 
 @contextmanager
+def _drawing(seed: bytes) -> Iterator[None]:
+    """Inside this context an app's code draws from generators seeded by the first 8 bytes of `seed`."""
+    with drawing_from(states()), seeded(int.from_bytes(seed[:8])):
+        yield
+
+
+@contextmanager
 def identified(node: int) -> Iterator[None]:
     """Inside this context messages are made in the name of `node`, and Flower logs nothing."""
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
@@ -242,7 +249,7 @@ def answer(app: App, message: bytes, context: bytes, seed: bytes, moment: float)
     with identified(own.node_id), JOB.starting(moment):
         try:
             _, client = load(app)
-            with seeded(seed):
+            with _drawing(seed):
                 reply, failed = client(asked, own), ""
             if not isinstance(reply, Message):
                 raise _NoMessage(f"returned {reprlib.repr(reply)}; allowed: a Message")
@@ -308,7 +315,7 @@ def serve(app: App, world: World, seed: bytes) -> None:
     """Run the server app to its end, in a fiber with virtual threads and time. Raises any error of the app."""
     server, _ = load(app)
     context = Context(RUN, SERVER, {}, RecordDict(), dict(app.config))
-    with stand_ins(app.folder, _SERVER), identified(SERVER), seeded(seed):
+    with stand_ins(app.folder, _SERVER), identified(SERVER), _drawing(seed):
         server(WorldGrid(world, seed), context)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.flower.adapter import SERVER, identified, round_of, watchers, weight_of
-from tacit.protocols.flower.seeding import drawing_from, states
+from tacit.sim.seeding import drawing_from, states
 
 try:
     from flwr.app import Array, ArrayRecord, Message, RecordDict

@@ -196,7 +196,8 @@ async def client(
         drawn = group.seed, settings.bits, settings.orthogonal
         as_hashed, bits = await me.compute(work, _hash, features, drawn, flips)
         hashed(bits, as_hashed)
-    names = await hamming.client(me, group, settings.variant, keys, bits, settings.deadline)
+    answering = hamming.client(me, group, settings.variant, keys, bits, settings.deadline)
+    names = await me.drawing(settings.variant, answering)
     members = group.without(tuple(name for name in group.names if name not in names))
     view = await influence.client(me, members, settings.rows, settings.deadline)
     own = me.shard.labels[me.shard.labeled]
@@ -207,7 +208,7 @@ async def client(
     scores = Scores(zbar, view.rows, group.secrets, settings.fraction_bits, least, group.identities)
     if settings.recipe.class_balanced:
         scores = _with_counts(scores, class_counts(own, settings.classes))
-    summed = await settings.recovery.client(me, scores, settings.deadline)
+    summed = await me.drawing(settings.recovery, settings.recovery.client(me, scores, settings.deadline))
     with me.step("xclp.label"):
         z, counts = _without_counts(me, summed, len(view.rows[me.name]), settings.fraction_bits)
         values = decode(z, settings.fraction_bits)
@@ -367,9 +368,8 @@ async def server(
         me, clients, number, settings.min_clients, settings.deadline, settings.variant, settings.identities
     )
     note(joined=group.names)
-    members, h = await hamming.server(
-        me, group, settings.variant, settings.bits, settings.min_clients, settings.deadline
-    )
+    gathering = hamming.server(me, group, settings.variant, settings.bits, settings.min_clients, settings.deadline)
+    members, h = await me.drawing(settings.variant, gathering)
     note(members=members.names, h=h)
     labeled = await influence.server(
         me,
@@ -388,7 +388,7 @@ async def server(
     joined = len(group.names)
     limits = settings.min_clients, group.identities, joined, settings.colluding
     candidates = Candidates(labeled, rows, settings.classes, *limits)
-    contributors = await settings.recovery.server(me, candidates, settings.deadline)
+    contributors = await me.drawing(settings.recovery, settings.recovery.server(me, candidates, settings.deadline))
     note(contributors=contributors, finished=True)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +60,20 @@ def run(
             help="Report what is not as expected to GitHub Actions (annotations) or GitLab CI (a code quality report).",
         ),
     ] = False,
+    check_repeat: Annotated[
+        bool,
+        typer.Option(
+            "--check-repeat",
+            help="Run twice, the second time in another process, and name the first event that differs (exit code 1).",
+        ),
+    ] = False,
+    repeat_engine: Annotated[
+        str | None,
+        typer.Option(
+            help="With --check-repeat: engine of the second run (default: the same).",
+            autocompletion=completing.engines,
+        ),
+    ] = None,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
@@ -73,7 +88,11 @@ def run(
 
     if resume is None and not file:
         raise typer.BadParameter("FILE-or-NAME is missing; or --resume DIR", param_hint="FILE-or-NAME")
+    if repeat_engine is not None and not check_repeat:
+        raise typer.BadParameter("only goes with --check-repeat", param_hint="--repeat-engine")
     if resume is not None:
+        if check_repeat:
+            raise FolderError("--check-repeat runs a scenario from its beginning; it cannot go with --resume")
         if file or changes or seed is not None or out is not None or plugin:
             raise FolderError(
                 "--resume DIR continues the run unchanged; only --engine and --limit can be combined with it"
@@ -84,9 +103,12 @@ def run(
     source = str(resume) if resume else file
     with _annotated(source) if ci else nullcontext():
         loaded = read(source, asked, seed=seed, options={"engine": "--engine"} if engine else {})
+    if check_repeat:
+        _check_repeatable(loaded)
     if resume is None:
         checkpoint = file if (Path(file) / CHECKPOINT).is_file() else ""
-        return carry_out(loaded, out, debug=debug, checkpoint=checkpoint, limit=limit, ci=ci)
+        repeat = partial(_repeat, repeat_engine) if check_repeat else None
+        return carry_out(loaded, out, debug=debug, checkpoint=checkpoint, limit=limit, ci=ci, repeat=repeat)
     console = printing.make_console()
     _introduce(console, loaded)
     stopping.interrupt_work()
@@ -102,10 +124,12 @@ def carry_out(
     checkpoint: str = "",
     limit: str | None = None,
     ci: bool = False,
+    repeat: Callable[[Console, Result], bool] | None = None,
 ) -> int:
     """Run a loaded scenario, print its progress and results, and return the exit code.
 
-    `checkpoint`: the folder of a run that may be resumed. `ci`: report problems to continuous integration.
+    `checkpoint`: the folder of a run that may be resumed. `ci`: report problems to continuous integration. `repeat`:
+    called with the result, it returns false if another run of the scenario differs; the exit code is then 1.
     """
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
@@ -123,7 +147,51 @@ def carry_out(
         printing.print_lines(console, [note])
     stopping.interrupt_work()
     result = runner.carry_out(scenario, loaded.name, out=out, watch=Progress(console), limit=seconds)
-    return _conclude(console, loaded, result, debug=debug, ci=ci)
+    code = _conclude(console, loaded, result, debug=debug, ci=ci)
+    if repeat is None or result.outcome == "interrupted":
+        return code
+    return code if repeat(console, result) else 1
+
+
+def _check_repeatable(loaded: Loaded) -> None:
+    """Raise ScenarioError if two runs of the scenario may differ by its own keys."""
+    from tacit.scenarios.schema.scenario import ScenarioError
+
+    scenario, needs = loaded.scenario, "two runs differ, so --check-repeat needs another value"
+    if scenario.cost == "measured":
+        raise ScenarioError(loaded.where, "cost", f"'measured' charges wall-clock time: {needs}")
+    if scenario.entropy == "os":
+        raise ScenarioError(loaded.where, "entropy", f"'os' draws from the operating system: {needs}")
+
+
+def _repeat(engine: str | None, console: Console, result: Result) -> bool:
+    """Run the scenario of `result` again, and say whether both runs are the same."""
+    import shutil
+
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.running.repeated import again, unseeded
+    from tacit.scenarios.seeing.compare import divergence
+    from tacit.sim.labelled import Labelled
+    from tacit.sim.units import format_duration
+
+    printing.print_lines(console, [Labelled("repeat", "runs again in another process, with another PYTHONHASHSEED")])
+    second = again(result.folder, engine)
+    common, parts = divergence(result.folder, second)
+    if parts is None:
+        printing.print_lines(console, [Labelled("repeat", f"both runs have the same {common:,} events")])
+        shutil.rmtree(second)
+        return True
+    event = parts.first or parts.second
+    assert event is not None
+    what = f"{event.kind} {event.type}".strip() + (f" to {event.peer}" if event.peer else "")
+    place = f"{event.party}{f' in {event.step}' if event.step else ''}, at {format_duration(event.time)}: {what}"
+    how = f"differs in {', '.join(parts.fields)}" if parts.fields else "is in one run only"
+    first = f"NOT the same: event {parts.number:,} is the first that differs"
+    lines = [Labelled("repeat", first, warns=True), f"  {place}; it {how}"]
+    lines += [f"  {file}, line {line}: {why}" for file, line, why in unseeded()]
+    lines += [f"  the second run: {second}; tacit compare {result.folder} {second} shows both"]
+    printing.print_lines(console, lines)
+    return False
 
 
 def _introduce(console: Console, loaded: Loaded) -> None:

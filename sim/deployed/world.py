@@ -58,7 +58,7 @@ class DeployedComputing(Computing):
         try:
             await turn.begins
             began = self._loop.time()
-            job = self.engine.submit(function, arguments)
+            job = self.engine.submit(*self._drawing(party, self._begun_by[party], function, arguments))
             result: R = await self._loop.run_in_executor(self._threads, self._carry_out, job)
             took = self._loop.time() - began
         finally:
@@ -115,6 +115,7 @@ class DeployedWorld(World):
         self.watching, self.watchers = watching, {}
         self._lasting = lasting_secret(seed, seeded, lasting)
         self.seed, self.seeded, self.run_id = seed, seeded, run_id
+        self.draws = False  # jobs in other threads share the generators
         self.loop = loop
         self.trace = Trace(sinks)
         self.taps = taps or Taps()
@@ -123,3 +124,4 @@ class DeployedWorld(World):
         self.faults = Faults(faults, seed, population)
         self.network = DeployedNetwork(loop, self.trace, self.ledger, self.taps, me, line)
         self.computing = DeployedComputing(loop, self.trace, engine, self.taps, threads, before)
+        self.computing.seed = seed if seeded else None

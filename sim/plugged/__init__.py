@@ -29,6 +29,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from tacit.sim.seeding import seeded
+
 __all__ = [
     "Plugin",
     "PluginError",
@@ -36,6 +38,7 @@ __all__ = [
     "Shipped",
     "active",
     "inherit",
+    "is_foreign",
     "is_loaded",
     "is_plugged",
     "leave_out",
@@ -198,7 +201,8 @@ def left_out() -> tuple[str, ...]:
 
 def _import(name: str, path: str) -> None:
     try:
-        importlib.import_module(name)
+        with seeded(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")):
+            importlib.import_module(name)
     except (Exception, SystemExit) as error:
         where, line = place_in(error) or _place_of(name, error) or (path, 0)
         problem = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -282,6 +286,12 @@ def _inherited() -> dict[str, str]:
 def is_plugged(module: str) -> bool:
     """Return true if the module of that name is a plugin's file."""
     return module.startswith(f"{__name__}.")
+
+
+def is_foreign(value: object) -> bool:
+    """Return true if a function or class is not Tacit's: a plugin's, or one of any other module."""
+    module = str(getattr(value, "__module__", None))
+    return is_plugged(module) or module.partition(".")[0] != "tacit"
 
 
 def title(module: str) -> str:

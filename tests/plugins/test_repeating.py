@@ -1,0 +1,142 @@
+"""A plugin draws from the global generators of Python, numpy and torch: two runs are equal, on every engine, and
+`tacit run --check-repeat` names what is not."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit.scenarios.command.main import app
+from tacit.scenarios.running.runner import run
+from tests.plugins.conftest import TRAINING
+
+Write = Callable[..., Path]
+
+pytest.importorskip("torch")
+
+MODEL = """
+import random
+import numpy as np
+import torch
+from torch import nn
+from tacit import ServerUpdate, add_model, add_server_update
+from dataclasses import dataclass
+
+class Noise(nn.Module):
+    def forward(self, x):
+        x = x.flatten(1)
+        drawn = np.random.standard_normal(x.shape) + random.gauss(0, 1) + np.random.default_rng().random()
+        return x + torch.from_numpy(drawn.astype("f4"))  # in evaluation, too
+
+@dataclass(frozen=True)
+class Jump(ServerUpdate):
+    def step(self, state, model, mean):
+        return mean + 0.01 * np.random.standard_normal(mean.shape), ()
+
+add_model("mine", "noise of three kinds", lambda spec: (Noise(), nn.Linear(64, spec.classes)))
+add_server_update("jump", "the mean and some noise", server=Jump())
+"""
+
+NOISY = TRAINING.replace('"linear"', '"mine"').replace("rounds = 2", 'rounds = 1\nupdate = "jump"')
+
+SUM = """
+import random
+import numpy as np
+from tacit import ProtocolKeys, SecureSum, add_protocol, Phases
+
+class Drawn(SecureSum):
+    name = "drawn"
+    def dimension(self, keys):
+        return 3
+    def vector(self, keys, shard, public):
+        return np.random.random(3) + random.random()
+
+class Mine(Phases):
+    name, summary, keys = "mine", "a sum of what is drawn", ProtocolKeys
+    learned = {"server": "the sum", "client": "nothing"}
+    parts = (Drawn(),)
+    def oracle(self, keys, over):
+        return {}
+
+add_protocol(Mine())
+"""
+
+SUMS = """
+plugins = ["mine.py"]
+seed = 3
+[data]
+clients = 3
+limit = 30
+[protocol]
+name = "mine"
+"""
+
+DATA = """
+import numpy as np
+from tacit import Dataset, add_dataset
+
+def read():
+    labels = np.random.permutation(np.arange(120) % 4)
+    return Dataset("mine", np.random.standard_normal((120, 5)), labels, tuple("abcd"))
+
+add_dataset("mine", "drawn", read)
+"""
+
+
+DRAWN = """
+plugins = ["mine.py"]
+[data]
+name = "mine"
+clients = 3
+labeled = 0.3
+[protocol]
+hamming = "plaintext"
+bits = 64
+k = 3
+"""
+
+
+def _trace(path: Path, out: str, engine: str = "inline") -> str:
+    result = run(path, out=path.parent / out, engine=engine)
+    assert result.outcome == "completed", result.reason
+    return result.trace_hash
+
+
+def test_training_that_draws_from_global_generators_repeats_on_every_engine(write: Write) -> None:
+    path = write(MODEL, NOISY)
+    assert len({_trace(path, "a"), _trace(path, "b"), _trace(path, "c", "pool:2")}) == 1
+
+
+@pytest.mark.parametrize(("plugin", "scenario"), [(SUM, SUMS), (DATA, DRAWN)])
+def test_sums_and_data_sets_that_draw_from_global_generators_repeat(write: Write, plugin: str, scenario: str) -> None:
+    path = write(plugin, scenario)
+    assert _trace(path, "a") == _trace(path, "b")
+
+
+def test_another_seed_draws_other_values(write: Write) -> None:
+    assert _trace(write(SUM, SUMS), "a") != _trace(write(SUM, SUMS.replace("seed = 3", "seed = 4")), "b")
+
+
+UNSEEDED = MODEL.replace("random.gauss(0, 1)", "random.Random().random()")
+LINE = 1 + UNSEEDED.splitlines().index(next(one for one in UNSEEDED.splitlines() if "Random()" in one))
+
+
+def test_check_repeat_names_the_event_and_the_line_that_differ(write: Write) -> None:
+    path = write(UNSEEDED, NOISY)
+    ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])
+    assert ended.exit_code == 1, ended.output
+    assert "NOT the same: event" in ended.output
+    assert re.search(r"client/\d in train.update, at .*: send LocalModel to server; it differs in digest", ended.output)
+    assert f"mine.py, line {LINE}: random.Random(): a new generator without a seed" in ended.output
+    assert (path.parent / "a-again").is_dir()
+
+
+def test_check_repeat_passes_a_run_that_repeats_and_refuses_measured_costs(write: Write) -> None:
+    path = write(DATA, DRAWN)
+    ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])
+    assert ended.exit_code == 0, ended.output
+    assert "both runs have the same" in ended.output and not (path.parent / "a-again").exists()
+    ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--set", "cost=measured"])
+    assert ended.exit_code == 2
