@@ -134,14 +134,15 @@ class Needs:
     """The points that a protocol needs in addition to those of clients.
 
     `testing`: a part to test models on, and public points, if a scenario asks for them. `validation`: a part for
-    selecting a model. `texts`: points may be texts, for learners that read them. Without `points` there are none: each
-    client has a placeholder for one.
+    selecting a model. `texts`: points may be texts, for learners that read them. `classes`: it learns or predicts
+    labels, of two classes at least. Without `points` there are none: each client has a placeholder for one.
     """
 
     points: bool = True
     testing: bool = False
     validation: bool = False
     texts: bool = False
+    classes: bool = False
 
 
 class Declaration:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tacit.parties.data.dataset import Dataset
-from tacit.parties.data.sets import DATASETS, READERS
+from tacit.parties.data.sets import DATASETS, READERS, Own
 from tacit.parties.datasets.catalogue import About
 from tacit.parties.learning import learners, spec
 from tacit.parties.learning.learner import Learner
@@ -115,16 +115,20 @@ def add_server_update(
     UPDATES.add(name, Update(description, lambda mu: additions, server))
 
 
-def add_dataset(name: str, description: str, read: Callable[[], Dataset], *, terms: str = "") -> None:
+def add_dataset(
+    name: str, description: str, read: Callable[[], Dataset], *, terms: str = "", shuffle: bool = True
+) -> None:
     """Add a data set for `data.name`: `read` returns all its rows, the same ones in each call.
 
-    It is called whenever a run needs them: cache slow results. The last fifth of the rows is the test part. Raises
-    TypeError and ValueError.
+    It is called whenever a run needs them: cache slow results. The rows are put into a fixed order that looks random,
+    the same for all seeds, as those of fetched data sets: files are often in the order of their classes. `shuffle`
+    false leaves them as they are, such as in the order of time. The last fifth of them is the test part. A run checks
+    types, shapes, labels, clients and names (see `Dataset`). Raises TypeError and ValueError.
     """
     _check("read", read, callable(read), "a function that returns a Dataset")
     _check_text(description)
     DATASETS.add(name, About(description, 0, 0, 0, (), terms))
-    READERS.add(name, read)
+    READERS.add(name, Own(name, read, bool(shuffle)))
 
 
 def add_hamming(

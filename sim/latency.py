@@ -1,10 +1,13 @@
 """Latency distributions of messages, drawn from a random stream of each link.
 
-Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uniform:LOW,HIGH`` or ``csv:FILE``.
+Written as ``5ms``, ``normal:MEAN,DEVIATION``, ``lognormal:MEDIAN,SIGMA``, ``uniform:LOW,HIGH`` or ``csv:FILE``. Times
+have a unit. A file has one column of times, or columns with names, of which one is ``latency``; ``latency_ms`` (or
+another unit) is one of numbers without a unit.
 """
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.sim.units import duration
+from tacit.sim.units import DURATIONS, duration_with_unit
 
 __all__ = ["Latency", "added", "parse_latency", "uniforms"]
 
@@ -91,25 +94,25 @@ def _rest(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float
 
 
 def _constant(text: str) -> Draw:
-    seconds = duration(text)
+    seconds = duration_with_unit(text)
     return lambda rng, count: np.full(count, seconds)
 
 
 def _normal(text: str) -> Draw:
-    mean, deviation = (duration(part) for part in _parts(text, 2))
+    mean, deviation = (duration_with_unit(part) for part in _parts(text, 2))
     return lambda rng, count: np.maximum(rng.normal(mean, deviation, count), 0.0)
 
 
 def _lognormal(text: str) -> Draw:
     median_text, sigma_text = _parts(text, 2)
-    median, sigma = duration(median_text), float(sigma_text)
+    median, sigma = duration_with_unit(median_text), float(sigma_text)
     if not (median > 0 and 0 <= sigma <= 10):
         raise ValueError("the median must be > 0 and sigma a number from 0 to 10")
     return lambda rng, count: rng.lognormal(math.log(median), sigma, count)
 
 
 def _uniform(text: str) -> Draw:
-    low, high = (duration(part) for part in _parts(text, 2))
+    low, high = (duration_with_unit(part) for part in _parts(text, 2))
     if low > high:
         raise ValueError("the low end must not lie above the high end")
     return lambda rng, count: rng.uniform(low, high, count)
@@ -119,8 +122,7 @@ def _csv(text: str) -> Draw:
     path = Path(text)
     try:
         with path.open(newline="") as file:
-            cells = [row[0] for row in csv.reader(file) if row]
-        samples = np.array([duration(cell) for cell in cells])
+            samples = np.array(_samples([row for row in csv.reader(file) if any(map(str.strip, row))]))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except (ValueError, csv.Error) as error:
@@ -128,6 +130,30 @@ def _csv(text: str) -> Draw:
     if not len(samples):
         raise ValueError(f"{path}: no delays in it; write one a line, such as 40ms")
     return lambda rng, count: rng.choice(samples, count)
+
+
+def _samples(rows: list[list[str]]) -> list[float]:
+    """The seconds in the rows of a file: one column, or the one that the first row calls ``latency``, or
+    ``latency_ms`` (or another unit) if its numbers have no unit."""
+    if not rows:
+        return []
+    head = [cell.strip() for cell in rows[0]]
+    named = [(at, _LATENCY.fullmatch(name)) for at, name in enumerate(head)]
+    found = [(at, match[1] or "") for at, match in named if match is not None]
+    if len(found) > 1:
+        raise ValueError(f"two columns are latencies: {', '.join(head[at] for at, _ in found)}; keep one")
+    if not found and len(head) > 1:
+        raise ValueError(
+            f"its columns are {', '.join(head)}; the first line must call one of them latency or latency_ms"
+        )
+    (at, unit), first = (found[0], 1) if found else ((0, ""), 0)
+    if strange := next((row for row in rows if len(row) != len(head)), None):
+        raise ValueError(f"the line {','.join(strange)!r} has {len(strange)} columns, the first one {len(head)}")
+    return [duration_with_unit(f"{row[at].strip()}{unit}") for row in rows[first:]]
+
+
+_LATENCY = re.compile(rf"latency(?:_({'|'.join(DURATIONS)}))?")
+"""The name of the column of latencies, with the unit of its numbers if these have none."""
 
 
 def _parts(text: str, count: int) -> list[str]:
@@ -158,4 +184,4 @@ def parse_latency(text: str) -> Latency:
         if colon and make is _csv:
             raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
-    return Latency(text, draw, None if colon else duration(text))
+    return Latency(text, draw, None if colon else duration_with_unit(text))

@@ -7,14 +7,16 @@ import math
 import re
 
 __all__ = [
-    "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration", "format_joules",
-    "rate",
+    "DURATIONS", "DURATION_PATTERN", "RATE_PATTERN", "WITH_UNIT_PATTERN", "Duration", "duration", "duration_with_unit",
+    "format_bytes", "format_duration", "format_joules", "rate",
 ]  # fmt: skip
 
 Duration = str | float
 """Text such as ``40ms`` or a number of seconds; `duration` parses it."""
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+DURATIONS = tuple(_SECONDS)
+"""The units of durations."""
 _BYTES_PER_SECOND = {
     "bit/s": 1 / 8, "kbit/s": 1e3 / 8, "Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8,
     "B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9,
@@ -24,6 +26,8 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s
 _NUMBER = r"([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+)"
 DURATION_PATTERN = rf"\s*{_NUMBER}\s*({'|'.join(_SECONDS)})?\s*"
 """A regular expression, without anchors, of the texts that `duration` accepts, regardless of their size."""
+WITH_UNIT_PATTERN = rf"\s*(0+(\.0*)?|{_NUMBER}\s*({'|'.join(_SECONDS)}))\s*"
+"""A regular expression, without anchors, of the texts that `duration_with_unit` accepts, regardless of their size."""
 RATE_PATTERN = rf"\s*(unlimited|{_NUMBER}\s*({'|'.join(_BYTES_PER_SECOND)}))\s*"
 """A regular expression, without anchors, of the texts that `rate` accepts, regardless of their size."""
 
@@ -58,6 +62,17 @@ def duration(value: str | float) -> float:
     seconds = float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
     if seconds > _LONGEST:
         raise ValueError(f"{_quoted(value)} is too long; allowed: up to {_LONGEST:g} s")
+    return seconds
+
+
+def duration_with_unit(text: str) -> float:
+    """Parse a duration with a unit, such as ``"40ms"``. Returns seconds >= 0.
+
+    Raises ValueError for anything else, such as ``"40"``, which could be milliseconds; ``"0"`` needs no unit.
+    """
+    seconds = duration(text)
+    if seconds and (match := _QUANTITY.fullmatch(text)) is not None and match[2] is None:
+        raise ValueError(f"{_quoted(text)} has no unit; allowed: such as {text.strip()}ms ({', '.join(_SECONDS)})")
     return seconds
 
 

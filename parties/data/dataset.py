@@ -22,7 +22,8 @@ class Dataset:
     all finite; or texts, (n,) objects of type str. `labels` is int64 (n,): an index into `classes`, or -1 where the
     label is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`, the natural
     client of each row. `columns`, if known, are the names of the d columns. `grid` is (height, width, channels) of
-    numbers that are images written out row by row.
+    numbers that are images written out row by row. `cautions` are lines, which Tacit adds as it reads the data, on what
+    may be a mistake in them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Dataset:
     client_names: tuple[str, ...] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     grid: tuple[int, int, int] | None = None
+    cautions: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,7 +79,8 @@ class Dataset:
             np.array(self.points[rows]),
             self.labels[rows].copy(),
         )  # not copy(): its result would be a memmap
-        return Dataset(self.name, points, labels, self.classes, clients, client_names, self.columns, self.grid)
+        named = self.columns, self.grid, self.cautions
+        return Dataset(self.name, points, labels, self.classes, clients, client_names, *named)
 
 
 def as_features(points: Points) -> NDArray[np.float64]:

@@ -12,8 +12,10 @@ alphabetical order; a `limit` therefore never renumbers them.
 
 import csv
 import math
+import re
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile, is_zipfile
@@ -22,6 +24,7 @@ import numpy as np
 from numpy.lib import format
 from numpy.typing import NDArray
 
+from tacit.parties.data import checking
 from tacit.parties.data.dataset import Dataset
 from tacit.parties.datasets.content import Points
 from tacit.parties.datasets.error import DataError
@@ -30,11 +33,11 @@ if TYPE_CHECKING:
     import _csv
 from collections.abc import Sequence
 
-__all__ = ["load_file", "write_outline"]
+__all__ = ["check_against_outline", "is_outline", "load_file", "write_outline"]
 
 
-_LARGEST = 1e150
-"""The largest number allowed; squares of larger ones, or sums of squares, may exceed float64."""
+_UNNAMED = re.compile(r"Unnamed: \d+")
+"""The name that pandas gives to a column without one."""
 
 _SINGLE_ARRAY = b"\x93NUMPY"
 _HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
@@ -71,17 +74,35 @@ def _numbered(values: Iterable[str]) -> dict[str, int]:
     return {value: index for index, value in enumerate(ordered)}
 
 
-def _assemble(path: Path, features: Points, labels: list[str | None], clients: list[str] | None) -> Dataset:
-    """Make the Dataset from labels (None: unknown) and clients given as texts."""
+def _assemble(
+    path: Path,
+    features: Points,
+    labels: list[str | None],
+    clients: list[str] | None,
+    place: str,
+    columns: tuple[str, ...] | None = None,
+    rows: Sequence[int] | None = None,
+) -> Dataset:
+    """Make the Dataset from labels (None: unknown) and clients given as texts.
+
+    `place` names the labels, as in "column 'label'"; `rows` are the numbers of the rows, by default from 0.
+    """
     classes = _numbered(label for label in labels if label is not None)
     if not classes:
         raise DataError(f"{path}: no row has a label")
+    first = {}
+    for number, label in enumerate(labels):
+        if label is not None and label not in first:
+            client = "" if clients is None else f", client {clients[number]}"
+            first[label] = f"row {number if rows is None else rows[number]}{client}"
+    checking.check_alike(first, place, str(path))
     codes = np.array([-1 if label is None else classes[label] for label in labels], dtype=np.int64)
-    if clients is None:
-        return Dataset(path.stem, features, codes, tuple(classes))
-    names = _numbered(clients)
-    members = np.array([names[client] for client in clients], dtype=np.int64)
-    return Dataset(path.stem, features, codes, tuple(classes), members, tuple(names))
+    members, names = None, None
+    if clients is not None:
+        numbers = _numbered(clients)
+        members, names = np.array([numbers[client] for client in clients], dtype=np.int64), tuple(numbers)
+    made = Dataset(path.stem, features, codes, tuple(classes), members, names, columns)
+    return checking.checked(made, str(path))
 
 
 # --- .csv
@@ -112,7 +133,14 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
     if not features_at:
         raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
 
-    numbers, labels, clients = array("d"), list[str | None](), list[str]()
+    for place in features_at:
+        if not header[place] or _UNNAMED.fullmatch(header[place]):
+            raise DataError(
+                f"{path}: column {place + 1} has no name in the first line, but {header[place]!r}. If it numbers the "
+                "rows, leave it out (pandas: to_csv(..., index=False)); if it is a feature, name it"
+            )
+
+    numbers, labels, clients, lines = array("d"), list[str | None](), list[str](), array("q")
     for cells in reader:
         if not cells:
             continue  # a blank line
@@ -121,6 +149,7 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
             raise DataError(f"{path}: row {row} has {len(cells)} cells; the first line names {len(header)} columns")
         for place in features_at:
             numbers.append(_number(path, row, header[place], cells[place]))
+        lines.append(row)
         labels.append(cells[label_at].strip() or None)
         if client_at is not None:
             clients.append(cells[client_at].strip())
@@ -129,7 +158,9 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
     if not labels:
         raise DataError(f"{path}: holds no rows below the first line")
     features = np.array(numbers, dtype=np.float64).reshape(len(labels), len(features_at))
-    return _assemble(path, features, labels, clients if client_at is not None else None)
+    columns = tuple(header[place] for place in features_at)
+    known = clients if client_at is not None else None
+    return _assemble(path, features, labels, known, f"column {label_column!r}", columns, lines)
 
 
 def _number(path: Path, row: int, column: str, cell: str) -> float:
@@ -139,8 +170,9 @@ def _number(path: Path, row: int, column: str, cell: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is not a finite number")
-    if abs(value) > _LARGEST:
-        raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is too large; allowed: up to {_LARGEST:g}")
+    if abs(value) > checking.LARGEST:
+        allowed = f"allowed: up to {checking.LARGEST:g}"
+        raise DataError(f"{path}: row {row}, column {column!r}: {cell!r} is too large; {allowed}")
     return value
 
 
@@ -167,7 +199,7 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
     features = _npz_features(path, arrays["features"])
     labels = _npz_labels(path, arrays["labels"], len(features))
     clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None
-    return _assemble(path, features, labels, clients)
+    return _assemble(path, features, labels, clients, "array 'labels'")
 
 
 def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
@@ -210,7 +242,7 @@ def _npz_features(path: Path, features: NDArray[np.generic]) -> Points:
     values = features.astype(np.float64)
     for bad, problem in (
         (~np.isfinite(values), "is not a finite number"),
-        (np.abs(values) > _LARGEST, f"is too large; allowed: up to {_LARGEST:g}"),
+        (np.abs(values) > checking.LARGEST, f"is too large; allowed: up to {checking.LARGEST:g}"),
     ):
         if bad.any():
             row, column = np.argwhere(bad)[0]
@@ -220,12 +252,10 @@ def _npz_features(path: Path, features: NDArray[np.generic]) -> Points:
 
 
 def _images(path: Path, features: NDArray[np.generic]) -> NDArray[np.uint8]:
-    if features.dtype == np.uint8 and features.shape[3] in (1, 3) and 0 not in features.shape:
+    if (problem := checking.order_problem(features)) is None:
         return features.view(np.uint8)
-    wanted = "uint8 (rows, height, width, channels) with 1 or 3 channels"
-    turned = "; numpy.moveaxis(features, 1, 3) puts the channels last" if features.shape[1] in (1, 3) else ""
     shape = f"{features.dtype} and the shape {features.shape}"
-    raise DataError(f"{path}: array 'features' has type {shape}; images must be {wanted}{turned}")
+    raise DataError(f"{path}: array 'features' has type {shape}; {problem}")
 
 
 def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str | None]:
@@ -255,26 +285,32 @@ _READERS: dict[str, Callable[[Path, str, str], Dataset]] = {".csv": _read_csv, "
 
 # --- outlines of data files: the facts about a client's points that other parties need, without the points
 #
-# An outline is a .csv file as `load_file` reads it, with the columns ``client``, ``label``, ``x0``,
-# ``x1`` and so on. It has one row of zeros for each point of a client. It reveals the numbers of rows, columns and
-# labeled rows, and the names of the classes. Labels are assigned to the rows in turn, so it does not reveal the size
-# of a class.
+# An outline is a .csv file as `load_file` reads it, with the columns ``client``, ``label`` and those of the sources
+# (``x0``, ``x1`` and so on if these have no names). It has one row of zeros for each point of a client. It reveals the
+# numbers of rows and labeled rows, and the names of the columns and of the classes. Labels are assigned to the rows in
+# turn, so it does not reveal the size of a class.
 
 
 def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[tuple[int, int]]:
     """Write the outline of `sources` to `path`. Returns the numbers of rows and of labeled rows of each client.
 
     Clients are numbered in the order of the sources; a source that names several clients, such as an outline, yields
-    all of them. Raises DataError if sources have different columns.
+    all of them. Raises DataError unless all sources have the same columns in the same order, as far as they name them,
+    and write classes in the same way.
     """
-    first, width = sources[0][0], sources[0][1].points.shape[1]
-    found: list[tuple[int, int]] = []
     for source, data in sources:
-        if data.points.shape[1] != width:
-            raise DataError(f"{source}: {data.points.shape[1]} columns; {first} has {width}")
+        if data.points.ndim != 2:
+            raise DataError(
+                f"{source}: an outline is of rows of numbers, not of points of shape {data.points.shape[1:]}"
+            )
+    checking.check_sites([(str(source), _without_made_up(data)) for source, data in sources])
+    width = sources[0][1].points.shape[1]
+    named = (_without_made_up(data).columns for _, data in sources)
+    columns = next(filter(None, named), None) or _made_up(width)
+    found: list[tuple[int, int]] = []
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["client", "label", *(f"x{column}" for column in range(width))])
+        writer.writerow(["client", "label", *columns])
         for _, data in sources:
             for labels in _by_client(data):
                 known = int((labels >= 0).sum())
@@ -282,6 +318,27 @@ def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[t
                 writer.writerows([len(found), name, *["0"] * width] for name in names)
                 found.append((len(labels), known))
     return found
+
+
+def is_outline(data: Dataset) -> bool:
+    """Return true if the data of a file are an outline: they name clients, and all their numbers are 0."""
+    return data.clients is not None and data.points.ndim == 2 and not data.points.any()
+
+
+def _made_up(width: int) -> tuple[str, ...]:
+    """The names of columns in an outline of data without names."""
+    return tuple(f"x{column}" for column in range(width))
+
+
+def _without_made_up(data: Dataset) -> Dataset:
+    """The same data without names of columns if these are made up."""
+    return replace(data, columns=None) if data.columns == _made_up(data.points.shape[1]) else data
+
+
+def check_against_outline(file: Path, own: Dataset, outline: Dataset, origin: str) -> None:
+    """Raise DataError unless the client's `own` data in `file` have the columns of the `outline`, which is in the file
+    `origin`, in the same order."""
+    checking.check_sites([(origin, _without_made_up(outline)), (str(file), _without_made_up(own))])
 
 
 def _by_client(data: Dataset) -> Iterable["np.ndarray[tuple[int, ...], np.dtype[np.int64]]"]:

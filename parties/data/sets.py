@@ -7,18 +7,22 @@ import functools
 import gzip
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.data.checking import checked
 from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.files import load_file
 from tacit.parties.datasets import store
 from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE, About
-from tacit.parties.datasets.content import Content, Part
+from tacit.parties.datasets.content import Content, Part, looking_random
 from tacit.parties.datasets.error import DataError, DataSettingError, MissingDataError
+from tacit.parties.learning.extras import MissingExtra
 from tacit.sim.compute import interrupts_held_back
+from tacit.sim.plugged import PluginError, place_in
 from tacit.sim.registry import Registry, similar
 from tacit.sim.seeding import seeded
 from tacit.sim.streams import derive, generator
@@ -29,6 +33,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "MissingDataError",
+    "Own",
     "drawn",
     "known",
     "load",
@@ -104,18 +109,37 @@ READERS: Registry[Callable[[], Dataset]] = Registry(
 """The readers of data sets that are not fetched: bundled ones and those of plugins."""
 
 
+@dataclass(frozen=True)
+class Own:
+    """The reader of a data set of the user's, which `read` returns: checked, and with its rows in a fixed order that
+    looks random if it is to `shuffle` them.
+
+    Calling it raises DataError for invalid data, and PluginError if `read` fails.
+    """
+
+    name: str
+    read: Callable[[], Dataset]
+    shuffle: bool
+
+    def __call__(self) -> Dataset:
+        number = int.from_bytes(derive(0, "data set", self.name)[:8], "big")  # it must return the same in each call
+        try:
+            with seeded(number):
+                given = self.read()
+        except (DataError, MissingExtra):
+            raise
+        except Exception as error:
+            if (place := place_in(error)) is None:
+                raise
+            problem = f"the data set {self.name!r} cannot be read: {type(error).__name__}: {error}"
+            raise PluginError(*place, problem) from error
+        found = checked(given, f"data set {self.name!r}")
+        return found.take(looking_random(self.name, len(found.labels))) if self.shuffle else found
+
+
 def _read(name: str) -> Dataset:
     """Read a whole data set that is not fetched. Raises DataError if a plugin's data set is invalid."""
-    with seeded(int.from_bytes(derive(0, "data set", name)[:8], "big")):  # it must return the same in each call
-        found: object = READERS[name]()
-    if not isinstance(found, Dataset):
-        raise DataError(f"data set {name!r}: its function must return a Dataset, not a {type(found).__name__}")
-    if len(found.points) != len(found.labels) or found.labels.dtype != np.int64:
-        labels = f"{len(found.labels)} labels of {found.labels.dtype}"
-        raise DataError(f"data set {name!r}: {len(found.points)} points need as many labels of int64, not {labels}")
-    if found.points.ndim == 2 and not (found.points.dtype == np.float64 and np.isfinite(found.points).all()):
-        raise DataError(f"data set {name!r}: numbers must be float64 and finite")
-    return found
+    return READERS[name]()
 
 
 def known(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Content", "Part", "Points", "Report", "quiet"]
+__all__ = ["Content", "Part", "Points", "Report", "looking_random", "quiet"]
 
 Points = NDArray[Any]
 """Images uint8 (n, height, width, channels), numbers (n, columns) of any type, or texts, str objects (n,)."""
@@ -59,9 +59,7 @@ class Content:
 
         Rows are sorted by the SHA-256 of ``name/i``, so that the order depends on no generator's version.
         """
-        keys = [hashlib.sha256(f"{name}/{row}".encode()).digest() for row in range(len(self.train.labels))]
-        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-        return replace(self, train=self.train.take(order))
+        return replace(self, train=self.train.take(looking_random(name, len(self.train.labels))))
 
     def digest(self) -> str:
         """The SHA-256, in hexadecimal, of every array's name, type, shape and values, and of all names."""
@@ -74,6 +72,15 @@ class Content:
                     result.update(f"{part_name}.{array_name} {array.dtype.str} {array.shape}\n".encode())
                     _update(result, array)
         return result.hexdigest()
+
+
+def looking_random(name: str, rows: int) -> NDArray[np.int64]:
+    """The numbers of the `rows` of data set `name` in a fixed order that looks random, int64 (rows,).
+
+    They are sorted by the SHA-256 of ``name/i``, so that the order depends on no generator's version.
+    """
+    keys = [hashlib.sha256(f"{name}/{row}".encode()).digest() for row in range(rows)]
+    return np.array(sorted(range(rows), key=keys.__getitem__), dtype=np.int64)
 
 
 def _update(result: "hashlib._Hash", array: NDArray[Any]) -> None:

@@ -254,7 +254,7 @@ class Cotraining(Declaration):
     alone: bool = False
     shares: str = "none of the client's predictions"
     returns: str = "nothing about the others"
-    needs = Needs(testing=True, texts=True)
+    needs = Needs(testing=True, texts=True, classes=True)
     learns = True
     server_returns = True
     quick = MappingProxyType({"cotraining.rounds": 2})

@@ -30,12 +30,15 @@ def largest(fraction_bits: int, terms: int) -> float:
 def encode(values: NDArray[np.float64], fraction_bits: int, terms: int) -> NDArray[np.uint64]:
     """Encode `values` (any shape) as ring elements of which up to `terms` may be added.
 
-    Raises ValueError if a magnitude reaches 2^(63-f) / terms, or is not a number; the message never contains the value.
+    Raises ValueError if a magnitude reaches 2^(63-f) / terms, and for a value that is infinite or NaN. The message
+    never contains the value.
     """
     bound = largest(fraction_bits, terms)
     values = np.asarray(values, dtype=np.float64)
     peak = float(np.max(np.abs(values), initial=0.0))
-    if not peak < bound:  # a NaN is not below anything
+    if not np.isfinite(peak):
+        raise ValueError("a value is infinite or not a number, as where training diverges")
+    if not peak < bound:
         raise ValueError(_too_large(bound, fraction_bits, terms))
     integers = np.rint(values * 2.0**fraction_bits)
     # Rounding may have lifted a value onto the bound; in integers, because 2^63 / terms is not a float in

@@ -175,7 +175,7 @@ class FederatedTraining(Declaration):
     secure: bool = True
     shares: bool = False
     decided_by: str = ""
-    needs = Needs(testing=True, validation=True)
+    needs = Needs(testing=True, validation=True, classes=True)
     learns = True
     server_returns = True
     rests = True
@@ -268,7 +268,7 @@ class FederatedTraining(Declaration):
 class TrainingThenPrediction(FederatedTraining):
     """Federated training followed by one XCLP among all clients: `fedavg_then_xclp`."""
 
-    needs = Needs()  # nothing: new points are predicted
+    needs = Needs(classes=True)  # nothing besides: new points are predicted
     rests = False
 
     @property

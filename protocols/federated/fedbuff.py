@@ -43,7 +43,6 @@ offered here. A client sees each model that it is called with.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -53,7 +52,7 @@ import numpy as np
 from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.federated import cohort
-from tacit.protocols.federated.averaging import Expected, LocalModel, Update, figures_of, update_in
+from tacit.protocols.federated.averaging import LocalModel, Update, figures_of, update_in
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
 from tacit.protocols.steps import Step
@@ -233,18 +232,22 @@ class FedBuffServer(FedAvgServer):
                 del self.at_work[name]
             return
         name, sent = found
-        with suppress(BadValues), values_of(self, name, type(sent).__name__):
-            update = self._checked(sent, self.at_work[name], self.settings.expected)
-            call = self.at_work.pop(name)
-            if update.weight > 0:
-                self.buffer.append(Change(name, call, update.vectors[0], update.weight, update.loss))
-
-    @staticmethod
-    def _checked(sent: BufferedModel, call: Call, expected: Expected) -> Update:
-        """Decode the update in a message of this `call`. Raises ValueError."""
-        if sent.began != call.round:
-            raise ValueError(f"for the call of round {sent.began}, which was given up")
-        return update_in(sent, expected)
+        call = self.at_work[name]
+        try:
+            with values_of(self, name, type(sent).__name__):
+                if sent.began != call.round:
+                    raise ValueError(f"for the call of round {sent.began}, which was given up")
+                update = update_in(sent, self.settings.expected)
+        except BadValues as problem:
+            if sent.began == call.round:  # there is nothing more to wait for
+                self.lose((name,), f"{problem}: another client takes its place")
+                self.dismiss((name,), f"your model is invalid: {problem.reason}")
+                self._called.add(name)
+                del self.at_work[name]
+            return
+        del self.at_work[name]
+        if update.weight > 0:
+            self.buffer.append(Change(name, call, update.vectors[0], update.weight, update.loss))
 
     async def move(self, staleness: Sequence[int]) -> None:
         """Move the model: w^{t+1} <- w^t + eta_g Delta / K;  t <- t + 1."""

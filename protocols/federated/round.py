@@ -37,6 +37,7 @@ import numpy as np
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelError, ModelSpec
+from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
@@ -275,6 +276,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             sent = Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
             false = settings.byzantine.get(self.name)
             return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
+        if not np.isfinite(decode(model)).all():  # nobody else may see it in what is sent
+            refuse(self, "send a model with numbers that are infinite or not a number: it sends the model unchanged")
         private, numbers = settings.private, len(model) // 4
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
         if private.at_clients:

@@ -14,7 +14,7 @@ import psutil
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.protocols import setup
-from tacit.protocols.declaration import Declaration
+from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
@@ -182,6 +182,7 @@ class XclpDeclaration(Declaration):
     name = "xclp"
     summary = "cross-client label propagation over a joint neighbourhood graph"
     papers = XCLP_PAPERS
+    needs = Needs(classes=True)
     server_returns = True
     decided_by = "sum"
     parts = (NeighbourGraph(_groups), Propagation(), Compared())

@@ -53,7 +53,7 @@ def certify(
     from tacit.sim.deployed.certificates import certify as write
 
     scenario = read(file, changes or (), without_data=True).scenario
-    if scenario.data.path and scenario.data.partition == "natural":  # the file says how many clients there are
+    if scenario.data.path and Path(scenario.data.path).is_file():  # the file may say how many clients there are
         scenario = read(file, changes or (), to_run=False).scenario
     for path in [*write(out, ["server", *joining(scenario)], days), *certified_identities(scenario, out)]:
         typer.echo(str(path))

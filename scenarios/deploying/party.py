@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import tomli_w
 
-from tacit.parties.data.files import load_file
+from tacit.parties.data.files import check_against_outline, load_file
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard, Shards, named
 from tacit.parties.datasets.error import DataError
@@ -283,9 +283,12 @@ def _with_own(scenario: Scenario, outline: Dataset, number: int, file: Path) -> 
             "data.path is what `tacit outline` has written of all clients' files"
         )
     own = featured(load_file(file, data.label_column, data.client_column), data.features)
+    if number >= len(outline.client_names or ()):
+        known = len(outline.client_names or ())
+        raise DataError(f"{file}: {data.path} is an outline of {known} clients, of which none is client/{number}")
     rows = np.flatnonzero(outline.clients == number)
+    check_against_outline(file, own, outline, f"the outline of client/{number}")
     for what, one, other in (
-        ("columns", own.points.shape[1], outline.points.shape[1]),
         ("rows", len(own.labels), len(rows)),
         ("rows with a label", (own.labels >= 0).sum(), (outline.labels[rows] >= 0).sum()),
     ):

@@ -4,13 +4,14 @@ Each check raises `ScenarioError` without a file's name; `check` adds it.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from tacit.parties.data.sets import DataError, Dataset
+from tacit.parties.data.sets import READERS, DataError, Dataset, Own
 from tacit.parties.data.splits import Shards, named, parse_partition
 from tacit.parties.datasets.error import DataSettingError
 from tacit.parties.fleet.fleet import Fleet
@@ -75,7 +76,9 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 def cautions(scenario: Scenario) -> list[str]:
     """A line for each choice that gives the run less secrecy than it seems to have, or too little time."""
     sized, others = _cautions_by_data(scenario)
-    return [*sized, *fault_cautions(scenario), *_deadline_cautions(scenario), *others]
+    return [
+        *_cautions_of_data(scenario), *sized, *fault_cautions(scenario), *_deadline_cautions(scenario), *others
+    ]  # fmt: skip
 
 
 _DRAWS = 1001
@@ -102,6 +105,21 @@ def _deadline_cautions(scenario: Scenario) -> list[str]:
         f"{key} is not longer than the round trip of {clients} of {scenario.data.clients} clients "
         f"({format_duration(trip)}): their answers come too late"
     ]
+
+
+def _cautions_of_data(scenario: Scenario) -> Sequence[str]:
+    """The cautions that the user's own data have."""
+    needs, data = PROTOCOLS[scenario.protocol.name].needs, scenario.data
+    if not needs.points or not (data.path or isinstance(READERS.defined(data.name), Own)):
+        return ()
+    key = repr((data, needs))
+    if key not in _kept_of_data:
+        _kept_of_data.clear()
+        _kept_of_data[key] = material_of(scenario).parts.held.cautions
+    return _kept_of_data[key]
+
+
+_kept_of_data: dict[str, Sequence[str]] = {}
 
 
 _kept: dict[str, tuple[list[str], list[str]]] = {}

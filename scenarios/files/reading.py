@@ -124,6 +124,15 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
         lambda scenario: scenario.byzantine.clients > 0 and _sums_integers(scenario),
     ),
     (
+        "training.value_bits",
+        'training.averaging other than "plain"',
+        lambda scenario: scenario.training.averaging != "plain",
+    ),
+    *(
+        (key, 'training.value_bits and training.averaging other than "plain"', _sums_integers)
+        for key in ("training.clip", "training.largest_weight")
+    ),
+    (
         "cotraining.quorum",
         'cotraining.consensus = "qualified"',
         lambda scenario: scenario.cotraining.consensus == "qualified",

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import psutil
 
+from tacit.parties.data.checking import check_part
 from tacit.parties.data.dataset import as_features
 from tacit.parties.data.features import features_of
+from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from tacit.parties.data.splits import Shards, shards
 from tacit.parties.datasets.error import DataSettingError
@@ -88,12 +90,18 @@ def parts_of(scenario: Scenario) -> Parts:
 
     Models are trained on the training part only, and tested on the test part of a named data set, or on `data.test`
     rows; `data.limit` bounds both. The public points are first removed from the training part; then, for training,
-    `training.validation` is drawn from the stream (seed, "validation"). With an [attack], half of the rest is the
+    `training.validation` is drawn from the stream (seed, "validation"), except from an outline, whose points nobody can
+    select a model by. With an [attack], half of the rest is the
     attacker's. Raises DataError, and Problem if the attacker has too few points.
     """
     if _at_hand:
         return _at_hand[-1]
     parts = _parts_of(scenario)
+    if PROTOCOLS[scenario.protocol.name].needs.classes:
+        where = scenario.data.path or f"data set {scenario.data.name!r}"
+        check_part(parts.held, "the training part" if parts.test is not None else "the data", where)
+        if parts.test is not None:
+            check_part(parts.test, "the test part", where)
     return attacked(parts, scenario) if scenario.attack.kind else parts
 
 
@@ -113,7 +121,7 @@ def _parts_of(scenario: Scenario) -> Parts:
         held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _other_source(name, data))
     share, n = scenario.training.validation, len(held.labels)
-    count = round(share * n) if needs.validation else 0
+    count = round(share * n) if needs.validation and not (data.path and is_outline(held)) else 0
     if not 1 <= count < n:
         return Parts(held, test, public=public)
     order = generator(scenario.seed, "validation").permutation(n)

@@ -252,8 +252,8 @@ class Network(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         str,
         about(
             "One-way latency of each message: `5ms`, `normal:MEAN,DEVIATION`, `lognormal:MEDIAN,SIGMA`, "
-            "`uniform:LOW,HIGH` or `csv:FILE` (one latency per line). Draws of `normal` below 0 are 0, so the mean is "
-            "above MEAN if DEVIATION is not small beside it.",
+            "`uniform:LOW,HIGH` or `csv:FILE` (one latency per line, or a column named `latency`). Times need a unit. "
+            "Draws of `normal` below 0 are 0, so the mean is above MEAN if DEVIATION is not small beside it.",
             unit="distribution",
         ),
     ] = "lognormal:40ms,0.3"

@@ -115,7 +115,7 @@ def own_data(quick_text: str, tmp_path: Path) -> Path:
     place.mkdir(parents=True)
     rows = "".join(f"{row % 7},{row % 5},{row % 2}\n" for row in range(60))
     (place / "points.csv").write_text(f"a,b,label\n{rows}")
-    (place / "delays.csv").write_text("0.01\n0.02\n")
+    (place / "delays.csv").write_text("0.01s\n0.02s\n")
     text = quick_text.replace('name = "digits"', f'path = "{place / "points.csv"}"')
     text = text.replace('"uniform:10ms,20ms"', f'"csv:{place / "delays.csv"}"')
     file = tmp_path / "own.toml"

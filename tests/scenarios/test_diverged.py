@@ -1,5 +1,6 @@
 """A client whose training diverges: only this client is lost, and the cause is reported."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,8 @@ TRAINING = [*COMMON, "protocol.name=fedavg", "training.rounds=2", "model.name=li
 WHY = {
     "plain": "server could not use LocalModel from client/3: a model with numbers that are infinite or not a number, "
     "as where training diverges",
-    "secure": "client/3 refused to take part in the sum: a value is too large for the sum: with 32 fractional bits and "
-    "5 terms magnitudes must be numbers below 4.29497e+08",
+    "secure": "client/3 refused to take part in the sum: a value is infinite or not a number, as where training "
+    "diverges",
 }
 WHY["secagg+"] = WHY["secure"]
 WHY["secure training.value_bits=8"] = "client/3 refused to take part in the sum: a value is infinite or not a number"
@@ -57,3 +58,34 @@ def test_a_diverged_client_is_lost_with_its_reason_and_the_others_continue(
     assert (second.lost, len(second.averaged)) == ((), 5)
     (lost,) = [line for line in tacit.events(result) if line.kind == "lost"]
     assert (lost.party, lost.round, lost.because[-1]) == ("client/3", 1, WHY[averaging])
+
+
+def test_fedbuff_names_a_diverged_client_at_once_and_calls_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "TRAINING", [*TRAINING, "protocol.name=fedbuff", "training.rounds=6"])
+    result = diverged("plain", float("nan"), tmp_path / "run", monkeypatch)
+    assert result.outcome == "completed"
+    story = tacit.events(result)
+    lost = [line for line in story if line.kind == "lost"]
+    assert [one.party for one in lost] == ["client/3"]
+    assert any("infinite or not a number" in reason for reason in (lost[0].text, *lost[0].because)), lost[0]
+    assert lost[0].time < 10  # not at its deadline, 60 s later
+    assert any("client/3" in one.averaged for one in result.round_records)
+
+
+def test_private_training_says_that_a_diverged_client_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = training.TrainingClient.train
+
+    async def spoiled(self: training.TrainingClient, *arguments: object) -> object:
+        found = await trained(self, *arguments)  # type: ignore[arg-type]
+        model = np.full(len(found.parameters) // 4, np.nan, "<f4")
+        return replace(found, parameters=model.tobytes()) if self.name == "client/3" else found
+
+    monkeypatch.setattr(training.TrainingClient, "train", spoiled)
+    changes = ["protocol.name=dp-fedavg", "privacy.noise=1.0", "privacy.clip=1.0", "training.rounds=1"]
+    result = run(load("fedavg-xclp-digits", [*TRAINING, *changes]), out=tmp_path / "run")
+    said = [line.text for line in tacit.events(result) if line.party == "client/3" and line.kind == "refused"]
+    assert said and "infinite or not a number: it sends the model unchanged" in said[0]

@@ -53,7 +53,7 @@ def test_uniform_delays_cover_their_interval() -> None:
 
 def test_delays_are_drawn_from_a_csv_file(tmp_path: Path) -> None:
     file = tmp_path / "delays.csv"
-    file.write_text("10ms,first\n20ms\n\n20ms\n0.05\n")
+    file.write_text("10ms\n20ms\n\n20ms\n0.05s\n")
     drawn = delays(f"csv:{file}")
     values, counts = np.unique(drawn, return_counts=True)
     np.testing.assert_array_equal(values, [0.01, 0.02, 0.05])
@@ -73,6 +73,9 @@ def test_equal_streams_give_equal_delays_and_different_streams_different_ones(te
         ("fast", "not a duration"),
         ("gamma:1,2", "allowed: 40ms, normal:"),
         ("-4ms", "not a duration"),
+        ("10", '"10" has no unit; allowed: such as 10ms (ns, us, '),
+        ("normal:40,5ms", '"40" has no unit'),
+        ("uniform:10ms,50", '"50" has no unit'),
         ("normal:40ms", "2 values"),
         ("normal:40ms,5ms,6ms", "2 values"),
         ("lognormal:0ms,0.3", "median must be > 0"),
@@ -97,6 +100,38 @@ def test_a_csv_file_without_delays_is_refused(tmp_path: Path, content: str) -> N
     file.write_text(content)
     with pytest.raises(ValueError, match=r"delays\.csv"):
         parse_latency(f"csv:{file}")
+
+
+@pytest.mark.parametrize(
+    ("content", "seconds"),
+    [
+        ("time,latency\n1700000000,10ms\n1700000001,20ms\n", [0.01, 0.02]),
+        ("latency_ms,host\n10,a\n20,b\n", [0.01, 0.02]),
+        ("latency\n0\n20us\n", [0.0, 2e-5]),
+    ],
+)
+def test_a_csv_file_may_name_its_columns(tmp_path: Path, content: str, seconds: list[float]) -> None:
+    file = tmp_path / "delays.csv"
+    file.write_text(content)
+    assert sorted({*delays(f"csv:{file}")}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("35.2\n", '"35.2" has no unit; allowed: such as 35.2ms'),
+        ("time,rtt\n1700000000,10ms\n", "its columns are time, rtt; the first line must call one of them latency"),
+        ("1700000000,10ms\n", "its columns are 1700000000, 10ms"),
+        ("latency,latency_ms\n1ms,1\n", "two columns are latencies: latency, latency_ms; keep one"),
+        ("time,latency\n1,1ms\n2\n", "the line '2' has 1 columns, the first one 2"),
+    ],
+)
+def test_latencies_in_a_csv_file_need_units_and_a_name_among_several(tmp_path: Path, content: str, why: str) -> None:
+    file = tmp_path / "delays.csv"
+    file.write_text(content)
+    with pytest.raises(ValueError) as caught:
+        parse_latency(f"csv:{file}")
+    assert why in str(caught.value) and str(file) in str(caught.value)
 
 
 def test_uniforms_lie_in_the_unit_interval() -> None:
