@@ -34,6 +34,7 @@ try:
     from flwr.proto.message_pb2 import Context as ProtoContext
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.serverapp import Grid, ServerApp
+    from flwr.serverapp.strategy import Strategy
     from flwr.supercore import date
     from flwr.supercore.run import Run
     from flwr.supercore.task_identity import TaskIdentity
@@ -404,8 +405,9 @@ class WorldGrid(Grid):
                 error = Error(ErrorCode.NODE_UNAVAILABLE, "no reply before the deadline")
                 found.append((number, Message(error, reply_to=self._sent[number])))
         learned: dict[int, list[Reply]] = {}
+        key = _weighted_by()
         for number, message in found:
-            learned.setdefault(_stage(self._sent.pop(number)), []).append(_learned(message))
+            learned.setdefault(_stage(self._sent.pop(number)), []).append(_learned(message, key))
         for stage, replies in learned.items():
             self._world.note(replies, stage)
         messages = [message for _, message in found]
@@ -437,8 +439,24 @@ def round_of(message: Message) -> int:
 _WEIGHTS = ("num-examples", "num_examples")
 
 
-def _learned(reply: Message) -> Reply:
-    """The facts of a reply: the numbers in its metrics, by the last part of their names."""
+def _weighted_by() -> str:
+    """The name of the number by which the strategy that now uses the grid weighs replies; "" if it says none.
+
+    A strategy does not introduce itself to the grid, so it is looked for among the callers.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        key = getattr(caller, "weighted_by_key", None) if isinstance(caller, Strategy) else None
+        if isinstance(key, str):
+            return key
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def _learned(reply: Message, weighted_by: str = "") -> Reply:
+    """The facts of a reply: the numbers in its metrics, by the last part of their names. Its weight is the number
+    `weighted_by`, by default that of its examples."""
     node = reply.metadata.src_node_id
     if reply.has_error():
         return Reply(node, reply.error.reason or f"error {reply.error.code}", {}, 0.0)
@@ -447,7 +465,7 @@ def _learned(reply: Message) -> Reply:
         for key, value in record.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 figures[key.rpartition(".")[2]] = float(value)
-    weight = weight_of(figures)
+    weight = figures.get(weighted_by, weight_of(figures))
     for name in _WEIGHTS:
         figures.pop(name, None)
     if _RECORD in reply.content.config_records:

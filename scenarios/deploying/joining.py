@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,14 @@ from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plain_state import write_whole
 from tacit.scenarios.deploying.plan import IDENTITIES, digest_of, identities_in
-from tacit.sim.deployed.certificates import Identity, context
+from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.deployed.certificates import CertificateError, Identity, context
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.deployed.records import Begin, Carry, Ended, Record, RecordError, Welcome
 from tacit.sim.deployed.spoke import RefusedError, Spoke
 from tacit.sim.wire import WireError
 
-__all__ = ["join"]
+__all__ = ["join", "tell_unusable"]
 
 
 class _Stored(msgspec.Struct):
@@ -124,6 +126,19 @@ class _Joined:
     def over(self) -> bool:
         """True if the party has ended, or only waits for a round and the server's part has ended."""
         return self.run.recorder is not None and self.begun and (self.run.over or (self.ended and self.run.idle))
+
+
+async def tell_unusable(name: str, scenario: Scenario, host: str, port: int, options: ProcessOptions) -> None:
+    """Tell the server, if it is there, that the party `name` cannot use its data. The server does not learn why."""
+    with suppress(TimeoutError, CertificateError, RefusedError, RecordError, OSError, EOFError):
+        tls = context(Identity.in_folder(options.certificates, name), is_server=False)
+        digest = digest_of(scenario, seeded=options.seeded)
+        spoke = Spoke(host, port, tls, digest, 0, options.limits, lambda line: None, unusable=True)
+        await spoke.connect(min(_TELLING, options.patience))
+
+
+_TELLING = 5.0
+"""The most seconds that a party without usable data tries to reach the server."""
 
 
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:

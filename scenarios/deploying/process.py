@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tacit.parties.datasets.error import DataError
-from tacit.scenarios.deploying.joining import join
+from tacit.scenarios.deploying.joining import join, tell_unusable
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun
 from tacit.scenarios.deploying.plan import check_deployable, check_faults, joining
@@ -44,7 +44,16 @@ def run_joining(loaded: Loaded, name: str, host: str, port: int, options: Proces
     async def main(run: PartyRun, loop: RealLoop) -> None:
         await join(run, loop, host, port, options)
 
-    return _run(loaded, name, options, main)
+    try:
+        return _run(loaded, name, options, main)
+    except DataError:
+        if options.data is not None:
+            loop = RealLoop()
+            try:
+                loop.run(tell_unusable(name, loaded.scenario, host, port, options))
+            finally:
+                loop.finish()
+        raise
 
 
 def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:

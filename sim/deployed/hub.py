@@ -178,6 +178,8 @@ class Hub:
                     raise RecordError(f"{connection.where}: {name} does not begin with a greeting")
                 if hello.scenario != self._scenario:
                     raise RecordError(f"{connection.where}: {name} runs another scenario, version or kind of entropy")
+                if hello.unusable:
+                    raise RecordError(f"{connection.where}: {name} cannot use its data; its own output says why")
                 self._replace(name, connection.where)
             except (CertificateError, RecordError) as error:
                 connection.send(Refused(str(error), isinstance(error, _TwiceError)))

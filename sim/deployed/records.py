@@ -66,11 +66,13 @@ class Hello(Record, frozen=True, tag=0):
     """`scenario` is the digest of the scenario, `incarnation` the client's last one, 0 if it had none.
 
     `server` is the incarnation of the server that this process was connected to before, 0 if it is a new process.
+    `unusable`: the client cannot take part, because its data cannot be used; the reason may be private.
     """
 
     scenario: bytes
     incarnation: _Count
     server: _Count
+    unusable: bool = False
 
 
 class Welcome(Record, frozen=True, tag=1):

@@ -47,10 +47,12 @@ class Spoke:
         incarnation: int,
         limits: Limits,
         log: Callable[[str], object],
+        *,
+        unusable: bool = False,
     ) -> None:
         self._host, self._port, self._tls, self._scenario = host, port, tls, scenario
         self._limits, self._log = limits, Log(log)
-        self._wait, self._since = 0.0, -math.inf
+        self._wait, self._since, self._unusable = 0.0, -math.inf, unusable
         self.incarnation, self.server = incarnation, 0
         self.connection: Connection | None = None
 
@@ -102,7 +104,7 @@ class Spoke:
             if connection.identify() != SERVER:
                 connection.close("it is no server")
                 raise CertificateError(f"{connection.where}: {connection.party} answers in the server's place")
-            connection.send(Hello(self._scenario, self.incarnation, self.server))
+            connection.send(Hello(self._scenario, self.incarnation, self.server, self._unusable))
             try:
                 answer = await connection.next()
             except BROKEN:

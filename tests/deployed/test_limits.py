@@ -165,6 +165,18 @@ def test_a_record_is_short_until_the_party_is_accepted(folder: Path) -> None:
     assert f"refused a record of {len(encode(greeting)) - 4} bytes; allowed: at most 4096" in said
 
 
+def test_the_server_is_told_that_a_client_has_no_usable_data_and_not_why(folder: Path) -> None:
+    async def main(served: Served) -> None:
+        made = spoke(served, Identity.in_folder(folder, "client/0"))
+        made._unusable = True
+        with pytest.raises(RefusedError):
+            await made.connect(5.0)
+        await assert_serves(served, folder)  # it may join later, with other data
+
+    said = with_hub(folder, main).said
+    assert any("client/0 cannot use its data; its own output says why" in line for line in said)
+
+
 @pytest.mark.parametrize("limit", ["waiting", "waiting_each"])
 def test_unidentified_connections_are_limited_in_number(folder: Path, limit: str) -> None:
     async def main(served: Served) -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
 from tacit.parties.datasets.error import DataError
+from tacit.scenarios.command.main import app
 from tacit.scenarios.deploying.party import own_data
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
@@ -85,6 +87,25 @@ def test_points_of_a_client_are_in_no_other_process(files: list[Path]) -> None:
     assert [len(shard.points) for shard in shards] == [0, SIZES[1], 0]
     assert (shards[1].points == load_file(files[1]).points).all()
     assert shards.points.tolist() == list(SIZES)
+
+
+def test_training_takes_no_rows_of_an_outline_for_validation(files: list[Path], tmp_path: Path) -> None:
+    changes = [
+        f'data.path="{files[0].parent / "outline.csv"}"', "data.partition=natural", "data.labeled=1.0",
+        "data.clients=3", "protocol.name=fedavg", "model.name=linear", "fault=[]", "expect={}",
+        "training.validation=0.15",
+    ]  # fmt: skip
+    _, shards = own_data(load("fedavg-xclp-digits", changes), "client/0", files[0])
+    assert shards.points.tolist() == list(SIZES) and len(shards[0].points) == SIZES[0]
+
+
+def test_certificates_are_for_the_clients_of_the_outline(files: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    text = f'[data]\npath = "{files[0].parent / "outline.csv"}"\npartition = "natural"\n'
+    file.write_text(f'{text}labeled = 1.0\n[protocol]\nname = "fedavg"\n[model]\nname = "linear"\n')
+    ended = CliRunner().invoke(app, ["certify", str(file), "--out", str(tmp_path / "certificates")])
+    assert ended.exit_code == 0, ended.output
+    assert len(list((tmp_path / "certificates").glob("client-*.pem"))) == len(SIZES)
 
 
 def test_a_data_file_that_contradicts_its_outline_is_refused(files: list[Path], tmp_path: Path) -> None:
