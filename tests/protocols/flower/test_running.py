@@ -36,6 +36,40 @@ def test_a_strategy_averages_and_its_bytes_are_counted(run_app: Run, capsys: pyt
     assert rows["flower.train", "AppMessage"].payload > 12 * 140  # three float32 in numpy's format, and more
 
 
+WEIGHTED = """
+import numpy as np
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp, strategy
+
+client, server = ClientApp(), ServerApp()
+
+
+@client.train()
+def trained(message, context):
+    own = context.node_config["partition-id"]
+    metrics = MetricRecord({"train_loss": float(own), "num-examples": 1, "batches": 1 + 2 * own})
+    return Message(RecordDict({"arrays": message.content["arrays"], "metrics": metrics}), reply_to=message)
+
+
+@server.main()
+def main(grid: Grid, context: Context) -> None:
+    chosen = strategy.FedAvg(fraction_evaluate=0.0, weighted_by_key="batches")
+    found = chosen.start(grid, ArrayRecord([np.zeros(3, np.float32)]), num_rounds=1, timeout=30.0)
+    print("strategy", found.train_metrics_clientapp[1]["train_loss"])
+"""
+
+
+def test_numbers_are_weighted_as_the_strategy_weighs_them(
+    run_app: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "weighted.py").write_text(WEIGHTED)
+    result = run_app(tmp_path / "weighted.py", clients=2)
+    by_strategy = float(capsys.readouterr().out.partition("strategy ")[2].split()[0])
+    assert by_strategy == 0.75  # (0 * 1 + 1 * 3) / 4; each has one example
+    assert result.round_records[0].figures_reported["train_loss"] == by_strategy
+
+
 @pytest.mark.parametrize("app", ["averaging", "legacy"])
 def test_the_trace_is_the_same_every_time(run_app: Run, app: str) -> None:
     first, second = run_app(app), run_app(app)
