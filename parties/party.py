@@ -260,7 +260,7 @@ class Party(Lifecycle):
             return function(*arguments)
 
     def _generators(self, owner: object, *names: str) -> Generators:
-        place = self.name, self.incarnation, self.round, type(owner).__qualname__, *names
+        place: tuple[str | int, ...] = (self.name, self.incarnation, self.round, type(owner).__qualname__, *names)
         return Generators(int.from_bytes(derive(self.world.seed, "own code", *place)[:8], "big"))
 
     def entropy(self, *names: str | int) -> Entropy:

@@ -186,7 +186,7 @@ def _carried(generators: Generators, program: Coroutine[Any, Any, R]) -> Generat
             program.close()
             raise
         except BaseException as error:
-            send, value = program.throw, error  # type: ignore[assignment]
+            send, value = program.throw, error
 
 
 async def carried(generators: Generators, program: Coroutine[Any, Any, R]) -> R:
