@@ -114,8 +114,12 @@ def _cautions_of_data(scenario: Scenario) -> Sequence[str]:
         return ()
     key = repr((data, needs))
     if key not in _kept_of_data:
+        try:
+            found = material_of(scenario).parts.held.cautions
+        except (ValueError, MissingExtra):  # the run itself reports the error
+            return ()
         _kept_of_data.clear()
-        _kept_of_data[key] = material_of(scenario).parts.held.cautions
+        _kept_of_data[key] = found
     return _kept_of_data[key]
 
 

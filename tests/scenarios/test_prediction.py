@@ -86,7 +86,7 @@ def test_free_computing_is_estimated_to_take_no_time():
 
 def test_without_data_there_is_no_caution_about_time(tmp_path):
     file = tmp_path / "points.csv"
-    file.write_text("x,label\n" + "".join(f"{i},{i % 3}\n" for i in range(60)))
+    file.write_text("x,label\n" + "".join(f"{i * i},{i % 3}\n" for i in range(60)))
     asked = load("xclp-digits", [f"data.path={file}", "data.clients=4", "protocol.k=5"])
     file.unlink()
     assert cautions(asked) == []
