@@ -7,7 +7,6 @@ another unit) is one of numbers without a unit.
 
 import csv
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +137,7 @@ def _samples(rows: list[list[str]]) -> list[float]:
     if not rows:
         return []
     head = [cell.strip() for cell in rows[0]]
-    named = [(at, _LATENCY.fullmatch(name)) for at, name in enumerate(head)]
-    found = [(at, match[1] or "") for at, match in named if match is not None]
+    found = [(at, _UNITS[name]) for at, name in enumerate(head) if name in _UNITS]
     if len(found) > 1:
         raise ValueError(f"two columns are latencies: {', '.join(head[at] for at, _ in found)}; keep one")
     if not found and len(head) > 1:
@@ -152,8 +150,8 @@ def _samples(rows: list[list[str]]) -> list[float]:
     return [duration_with_unit(f"{row[at].strip()}{unit}") for row in rows[first:]]
 
 
-_LATENCY = re.compile(rf"latency(?:_({'|'.join(DURATIONS)}))?")
-"""The name of the column of latencies, with the unit of its numbers if these have none."""
+_UNITS = {"latency": "", **{f"latency_{unit}": unit for unit in DURATIONS}}
+"""The names of the column of latencies, each with the unit of its numbers if these have none."""
 
 
 def _parts(text: str, count: int) -> list[str]:

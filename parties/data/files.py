@@ -12,7 +12,6 @@ alphabetical order; a `limit` therefore never renumbers them.
 
 import csv
 import math
-import re
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -36,8 +35,8 @@ from collections.abc import Sequence
 __all__ = ["check_against_outline", "is_outline", "load_file", "write_outline"]
 
 
-_UNNAMED = re.compile(r"Unnamed: \d+")
-"""The name that pandas gives to a column without one."""
+_UNNAMED = "Unnamed: "
+"""The beginning of the name that pandas gives to a column without one."""
 
 _SINGLE_ARRAY = b"\x93NUMPY"
 _HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}
@@ -134,7 +133,7 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
         raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
 
     for place in features_at:
-        if not header[place] or _UNNAMED.fullmatch(header[place]):
+        if not header[place] or header[place].startswith(_UNNAMED):
             raise DataError(
                 f"{path}: column {place + 1} has no name in the first line, but {header[place]!r}. If it numbers the "
                 "rows, leave it out (pandas: to_csv(..., index=False)); if it is a feature, name it"
