@@ -270,9 +270,9 @@ class Flamingo(Secure):
         return deciding.count - deciding.quorum if deciding.count < clients else None
 
     def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
-        limits = settings.called, settings.min_clients, settings.deadline
-        words = settings.dimension, settings.word_bits
-        return flamingo.FlamingoSettings(*words, self.tolerance, *limits, self.identities, self.fraction_bits)
+        limits = settings.min_clients, settings.deadline
+        words, called = (settings.dimension, settings.word_bits), settings.called
+        return flamingo.FlamingoSettings(*words, self.tolerance, called, *limits, self.identities, self.fraction_bits)
 
     async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
         ring = await decryptors.join(me, self._count(called), deadline, self.identities)

@@ -32,6 +32,7 @@ def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     tiny: Path, averaging: str, weighting: str, bits: int
 ) -> None:
     keys = (f"training.averaging={averaging}", f"training.weighting={weighting}", f"training.value_bits={bits}")
+    keys = (*keys, "training.tolerated_dropouts=0.34")
     found = run(scenario(tiny, *keys, "training.clip=0.1", "training.rounds=2", faults=CRASH), out=tiny.parent / "run")
     assert found.outcome == "completed" and found.equals_plaintext
     first, second = found.round_records
