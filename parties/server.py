@@ -83,14 +83,14 @@ class Server(Party):
             self.presence.restore(fields.pop("presence"))
         super().restore(fields)
 
-    def lose(self, parties: Iterable[str], action: str) -> None:
-        """Record `parties` as lost in the current step, with the reaction to it."""
+    def lose(self, parties: Iterable[str], action: str, step: str = "") -> None:
+        """Record `parties` as lost in `step`, by default the current one, with the reaction to it."""
+        step = step or self.step_name
         for party in parties:
-            self.lost.append(Loss(party, self.step_name, action, self.round, self.world.loop.time()))
+            self.lost.append(Loss(party, step, action, self.round, self.world.loop.time()))
             origin = "", self.round, self.attempt
-            note = f"lost: {action}"
             self.world.note(
-                "metric", party, step=self.step_name, note=note, origin=origin, fact=Fact.LOST, detail=action
+                "metric", party, step=step, note=f"lost: {action}", origin=origin, fact=Fact.LOST, detail=action
             )
 
     def report(self, record: Any) -> None:

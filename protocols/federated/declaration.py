@@ -93,15 +93,17 @@ class LocalTraining(NetworkTraining):
             check_byzantine(tables, FALSE_UPDATES, "updates")
 
     def assumed(self, tables: TrainingTables) -> Sequence[str]:
-        proved = tables.training.averaging == secure_averages.Proved.name
-        if self.private or not proved or not tables.byzantine.clients or tables.byzantine.clipped:
-            return ()
-        return [
-            "the false models of Byzantine clients are as far from the initial model in each round as in the first, so "
-            "that their reports are refused in each round or in none"
-            if tables.byzantine.kind != "noise"
-            else "the noise of Byzantine clients is added to the initial model in each round"
-        ]
+        found, proved = [], tables.training.averaging == secure_averages.Proved.name
+        if not self.private and proved and tables.byzantine.clients and not tables.byzantine.clipped:
+            found.append(
+                "the false models of Byzantine clients are as far from the initial model in each round as in the first, "
+                "so that their reports are refused in each round or in none"
+                if tables.byzantine.kind != "noise"
+                else "the noise of Byzantine clients is added to the initial model in each round"
+            )
+        if tables.training.averaging != "plain" and tables.training.value_bits != "exact":
+            found.append("the rounded average moves the model in each round; if it does not, no more are opened")
+        return found
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy) if self.private else []

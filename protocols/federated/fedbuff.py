@@ -157,6 +157,10 @@ class FedBuffServer(FedAvgServer):
         self.dismiss(self.at_work, OVER)
         self.at_work.clear()
 
+    @property
+    def calls_all(self) -> bool:
+        return False
+
     def select_clients(self, number: int) -> tuple[str, ...]:
         self._called.clear()
         self.call(number)

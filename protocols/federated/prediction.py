@@ -71,7 +71,7 @@ class PredictionObserver(TrainingObserver):
         return msgspec.structs.replace(
             found,
             outcome="aborted" if untrained else found.outcome,
-            reason=self._untrained() if untrained else found.reason,
+            reason=self._untrained() if untrained else found.reason or server.stands,
             equals_plaintext=found.equals_plaintext if self.averages_equal is not False else False,
             baselines=found.baselines | self._xclp.scores(accuracy, network),
             balanced_baselines=found.balanced_baselines | self._xclp.scores(balanced_accuracy, network),

@@ -16,8 +16,10 @@ Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
 
 Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this round.
 With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the model
-stays as it was, and the next round begins. A client that comes back takes part as soon as it is drawn again. One that
-never enrolled is asked again in each round, and is drawn as one without labels until it answers.
+stays as it was, and the next round begins. Where a secure average of rounded values leaves the model as it was before
+(`training.value_bits`), no further round is opened, since clients would refuse it. A client that comes back takes part
+as soon as it is drawn again. One that never enrolled is asked again in each round, and is drawn as one without labels
+until it answers.
 
 Security: semi-honest. The server sees what the averaging shows it, each client's model or the average, from which much
 about the data can be found out; who has how many points and labels; and what the labeller reveals. A client sees the
@@ -49,14 +51,14 @@ from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Withdrawn, require
+from tacit.protocols.outcome import Reason, Withdrawn, require
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
-from tacit.protocols.rounds.rounds import Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.rounds.rounds import STANDSTILL, Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.refusal import may_answer, refuse
+from tacit.protocols.sums.refusal import MASKED, latest, may_answer, refuse
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator
@@ -354,7 +356,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 class TrainingServer(RoundsServer[TrainingSettings, Record]):
     """The steps of the server's part of a round (`fedavg.FedAvgServer`); it holds the `model`."""
 
-    attributes: ClassVar[tuple[str, ...]] = ("model", "_kept")
+    attributes: ClassVar[tuple[str, ...]] = ("model", "_kept", "stands", "_begun_with", "_summed")
     record_type = Record
     _kept: State = ()  # by the server's update
 
@@ -372,6 +374,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     ) -> None:
         super().__init__(world, clients, settings, **access)
         self.model = model
+        self._begun_with: tuple[int, list[str]] = (0, [])  # the latest round, and digests of its calls
+        self._summed: dict[str, int] = {}  # the rounds with masked values, by digests of their calls
         self._companions = [make() for _, make in settings.method.additions]
 
     def state(self) -> dict[str, Any]:
@@ -407,6 +411,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     def spare(self, clients: int) -> int | None:
         return self.settings.averaging.spare(clients)
 
+    @property
+    def calls_all(self) -> bool:
+        return self.settings.share == 1
+
     def draw(self, number: int) -> tuple[str, ...]:
         """Draw the cohort S_t, a share C of the clients."""
         settings = self.settings
@@ -427,8 +435,28 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t and the server terms' bytes for each."""
+        digests = []
         for additions, same in itertools.groupby(members, self._additions):
             self.send_each(same, TrainingRound(self.model, additions))
+            if not self.settings.averaging.individual:
+                digests.append(self._digest(additions))
+        self._begun_with = self.round, digests
+
+    def standstill(self, number: int) -> str:
+        if self.settings.averaging.individual or number > self.settings.rounds:
+            return ""
+        before, digests = self._begun_with
+        if before and latest(self, MASKED)[0] == before:
+            self._summed = {**self._summed, **dict.fromkeys(digests, before)}
+        for additions, _ in itertools.groupby(self.clients, self._additions):
+            found = self._summed.get(self._digest(additions))
+            if found is not None:
+                return Reason(STANDSTILL, number=number, found=found)
+        return ""
+
+    def _digest(self, additions: list[bytes]) -> str:
+        """The digest of a call to a round with the present model (see `refusal.may_answer`)."""
+        return hashlib.sha256(b"".join((self.model, *additions))).hexdigest()
 
     def _additions(self, client: str) -> list[bytes]:
         return [self.drawn(companion, companion.outgoing, client) for companion in self._companions]

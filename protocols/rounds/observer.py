@@ -273,7 +273,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             return "aborted", server.aborted
         if all(one.problem for one in self.rounds):
             return "aborted", Reason("every round was lost: {why}", why=self.last_problem)
-        return "completed", ""
+        return "completed", server.stands
 
     @property
     def last_problem(self) -> Reason:

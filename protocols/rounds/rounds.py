@@ -7,10 +7,11 @@
 
 A client waits for rounds for as long as all of them may take; a client that comes back takes part as soon as it is
 called again. One that never enrolled is asked again in each round to which it is not called, and its answer is valid in
-all later rounds, however late it is; a round without a known client waits a deadline for that. A client whose round is
-over goes on with the latest call, and takes no call for a round that it has ended or was dismissed from. A round that
-an Abort ends is lost, and the next begins. Federated training (`federated`) and co-training (`cotraining`) are made of
-such rounds.
+all later rounds, however late it is; a round without a known client waits a deadline for that. A client that has not
+enrolled when the first round begins, and is not called to it, is lost in it; likewise in later rounds if all clients
+that have enrolled are called to each. A client whose round is over goes on with the latest call, and takes no call for
+a round that it has ended or was dismissed from. A round that an Abort ends is lost, and the next begins. Federated
+training (`federated`) and co-training (`cotraining`) are made of such rounds.
 
 A server that comes back continues from its disk, with the state after the last round that it ended. The round that it
 was in is lost, as by an Abort, and is not opened again; privacy charges it as any other.
@@ -20,7 +21,8 @@ was a secure sum. An answer that is only late lets the server open that round's 
 begin with the same model or consensus, clients that learn without chance would give the same values again, and the
 difference of two sums over different clients reveals one client's values. Clients enforce this, too, also after a
 crash: they refuse a call with the model of any earlier round for which they have sent masked values, and one with the
-consensus of such a round whose sum was not reported as done.
+consensus of such a round whose sum was not reported as done. So a round that would begin with the model of an earlier
+one is not opened: it is lost for that reason, at no cost, and the run completes (`RoundsServer.standstill`).
 """
 
 from collections.abc import Coroutine, Iterable, Mapping
@@ -47,6 +49,7 @@ __all__ = [
     "ENROLMENT",
     "NEVER_DRAWN",
     "SAME_AGAIN",
+    "STANDSTILL",
     "CalledClient",
     "Enroll",
     "Enrolled",
@@ -59,15 +62,25 @@ __all__ = [
 NEVER_DRAWN = "never drawn"
 """The end of the part of a client that was never called to a round."""
 
+_ENROLLING = "train.enroll"
+
 ENROLL = (
-    Step("client", "train.enroll", "say how many points and labels it has"),
-    Step("server", "train.enroll", "ask who is there, with how many points and labels; once, before the first round"),
+    Step("client", _ENROLLING, "say how many points and labels it has"),
+    Step("server", _ENROLLING, "ask who is there, with how many points and labels; once, before the first round"),
 )
 """The steps before the first round."""
 
 
 SAME_AGAIN = "clients had sent masked values, and the next round would begin with the same model or consensus"
 """The reason why a run ends with a lost round."""
+
+_NOT_ENROLLED = "it has not enrolled: the round begins without it"
+
+STANDSTILL = (
+    "no round is opened from round {number} on: its model is the one that round {found} began with, for the average of "
+    "rounded values moves it no more, and clients give values for a secure sum once for a model"
+)
+"""The kind of the reason why rounds are not opened: round `number` would begin like round `found`."""
 
 _LOST_FOR_GOOD = "round {number} is lost: {why}; " + SAME_AGAIN
 
@@ -254,7 +267,7 @@ class RoundsClient(CalledClient, Generic[S]):
         self.settings = settings
 
     def answer(self) -> None:
-        with self.step("train.enroll"):
+        with self.step(_ENROLLING):
             self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
 
     def state(self) -> dict[str, Any]:
@@ -270,6 +283,7 @@ class RoundsServer(Server, Generic[S, R]):
     attributes: ClassVar[tuple[str, ...]] = ()
     further = 0  # rounds, after those of the settings
     aborted = ""  # why there is no next round, though not all have ended
+    stands = ""  # why the last rounds were not opened
     record_type: type[R]
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
@@ -289,6 +303,11 @@ class RoundsServer(Server, Generic[S, R]):
         return None
 
     @property
+    def calls_all(self) -> bool:
+        """True if all present clients that have enrolled are called to each round."""
+        return True
+
+    @property
     def last_round(self) -> int:
         """The number of the last planned round."""
         return self.settings.rounds + self.further
@@ -304,7 +323,7 @@ class RoundsServer(Server, Generic[S, R]):
                 self.aborted = NOT_AGAIN
                 return
         elif not self.ended:
-            with self.step("train.enroll"):
+            with self.step(_ENROLLING):
                 self.advance(1, 0)
                 self.broadcast(self.clients, Enroll())
                 await self._enroll(self.settings.deadline)
@@ -330,7 +349,7 @@ class RoundsServer(Server, Generic[S, R]):
             if over:
                 self.disk[_OVER] = True
             self.advance(number, 0)  # it is at this one until that has ended
-            with self.step("train.enroll"):
+            with self.step(_ENROLLING):
                 self.advance(number + 1, 0)  # to whatever attempt of the lost one clients are at, this is not late
                 if over:
                     self.dismiss(self.clients, NOT_AGAIN, aborted=True)
@@ -369,11 +388,19 @@ class RoundsServer(Server, Generic[S, R]):
         with self.step("train.open", begins=number):
             self.advance(number, 1)
             self.out.clear()
+            if why := self.standstill(number):
+                self.stands = self.stands or why
+                return self.record_type(number, began, (), self.stands)
             self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
             members = self.select_clients(number)
             self.disk[_OPENED] = number, began, self.may_call(members)
-            called = {*members, *self.enrolled}
-            self.broadcast([name for name in self.present if name not in called], Enroll())
+            due = [name for name in self.clients if name not in members and name not in self.enrolled]
+            asked = [name for name in due if name in self.present]
+            if not self.ended:  # all were asked before
+                self.lose(due, _NOT_ENROLLED, _ENROLLING)
+            elif self.calls_all:
+                self.lose(asked, _NOT_ENROLLED, _ENROLLING)
+            self.broadcast(asked, Enroll())
         try:
             record = await self.run_round(number, began, members)
         except Abort as abort:
@@ -386,6 +413,10 @@ class RoundsServer(Server, Generic[S, R]):
             self.dismiss(members, f"the round is lost: {abort}")
         await self._enroll(0.0 if members else self.settings.deadline)  # else all rounds would be over in no time
         return record
+
+    def standstill(self, number: int) -> str:
+        """The reason why clients would refuse round `number`, which then is not opened; "" if there is none."""
+        return ""
 
     def select_clients(self, number: int) -> tuple[str, ...]:
         """Call clients to round `number`; return their names. Done in the step train.open."""

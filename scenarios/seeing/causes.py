@@ -4,6 +4,7 @@ Only recorded facts are used: who waited for what and until when, what happened 
 paused, slow, asleep or computing. If the record has no further fact, the chain says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -154,11 +155,22 @@ class Causes:
             one for one in self._facts.waits_of(party) if one.how in ("deadline", "gone") and (one.ended or 0.0) <= time
         ]
         if noticed or not own or own[-1].stamp[0] != round_number:
-            return self._spells(party, time, time) or self._of_missed(party, round_number, time)
+            of_round = self._spells(party, time, time) or self._of_missed(party, round_number, time)
+            return of_round or self._of_earlier_round(party, time, noticed)
         found = Cause()
         for name in own[-1].missing[:_NAMED]:
             found = found.beside(self._waited(own[-1], name).then(self.of_silence(name, own[-1])))
         return found
+
+    def _of_earlier_round(self, party: str, time: float, steps: Sequence[str]) -> Cause:
+        """The latest wait for `party` in one of `steps` that ended in vain; it is lost until it answers."""
+        waits = [
+            wait
+            for wait in self._facts.waits_for(party)
+            if wait.step in steps and (wait.ended or 0.0) <= time and wait.how in ("deadline", "gone")
+        ]
+        silent = [wait for wait in waits if party in wait.silent]
+        return self._waited(silent[-1], party).then(self.of_silence(party, silent[-1])) if silent else Cause()
 
     def _of_missed(self, party: str, round_number: int, time: float) -> Cause:
         """The fate of the last message that `party` waited for in the round and did not get."""

@@ -4,9 +4,12 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import tacit
 from tacit import Scenario, ScenarioError, load, run
+from tacit.scenarios.chaos.campaign import verdict
+from tacit.scenarios.command.main import app
 
 CRASH = """
 [[fault]]
@@ -153,3 +156,36 @@ def test_a_plugins_sum_with_value_bits_equals_its_oracle_and_formula(tmp_path: P
 def test_incompatible_keys_of_value_bits_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         run(scenario(tiny, "training.averaging=secure", *changes), out=tiny.parent / "never")
+
+
+STANDS = ("training.averaging=secure", "training.value_bits=8", "training.learning_rate=0.001", "training.rounds=6")
+
+
+@pytest.mark.parametrize("averaging", ["secure", "secagg+", "prio3"])
+def test_no_round_is_opened_with_the_model_of_an_earlier_one(tiny: Path, averaging: str) -> None:
+    """Clients would refuse it: they give values for a secure sum once for a model."""
+    one = scenario(tiny, *STANDS, f"training.averaging={averaging}", "training.weighting=equal", "training.clip=1")
+    found = run(one, out=tiny.parent / "run")
+    assert found.outcome == "completed" and found.equals_plaintext and not found.lost
+    first = next(number for number, record in enumerate(found.round_records, 1) if not record.cohort)
+    assert 1 < first < 6 and len(found.round_records) == 6
+    assert not any(record.cohort for record in found.round_records[first - 1 :])
+    assert found.reason.startswith(f"no round is opened from round {first} on: its model is the one that round ")
+    assert found.virtual_seconds < 30  # no deadline has passed
+    assert not any(line.kind == "refusal" or "refused to" in line.text for line in tacit.events(found))
+
+
+def test_a_model_that_stands_still_is_judged_by_chaos_and_assumed_to_move_by_predict(tiny: Path) -> None:
+    one = scenario(tiny, *STANDS)
+    stands = verdict(one)
+    assert stands.outcome == "completed" and "no round is opened" in stands.reason and not stands.broken
+    keys = ("protocol.name=fedavg", *STANDS)
+    printed = CliRunner().invoke(app, ["predict", str(tiny), *(word for key in keys for word in ("--set", key))])
+    assert "the rounded average moves the model in each round" in " ".join(printed.stdout.split())
+
+
+def test_training_that_stands_still_ends_with_the_labels_of_its_last_round(tiny: Path) -> None:
+    keys = ("protocol.name=fedavg-then-xclp", "protocol.hamming=plaintext", "protocol.bits=64", "protocol.k=3")
+    found = run(scenario(tiny, *STANDS, *keys), out=tiny.parent / "run")
+    assert found.outcome == "completed" and not found.lost and found.reason.startswith("no round is opened from")
+    assert len(found.round_records) == 7 and found.equals_plaintext  # the last one is that of XCLP
