@@ -3,9 +3,14 @@
 A message is taken by type and sender. Messages wait as frames, undecoded, until they are taken; messages of a later
 (round, attempt) than the party's wait until the party enters it, unless their type announces a new one. Messages of an
 earlier one are late, unless their type is lasting.
+
+A message may overtake another one of its sender. So an announcement that is `in_round` waits until the party has
+entered its round, and a message that `follows` others until one of these was taken (`tacit.sim.wire.Message`). A
+message that waits is checked when it is taken, as any other. At most `MOST_AHEAD` messages of each sender wait for a
+later (round, attempt) than the party's.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -13,10 +18,13 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from tacit.parties.rest import Rest
 from tacit.sim.loop import SimLoop
 from tacit.sim.taps import Wait
-from tacit.sim.wire import Frame, Message, is_lasting
+from tacit.sim.wire import Frame, Message, is_followed, is_lasting
 
-__all__ = ["Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
+__all__ = ["MOST_AHEAD", "Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
 
+
+MOST_AHEAD = 4096
+"""The most messages of a sender that wait for a later (round, attempt) than the receiver's."""
 
 Kinds = tuple[type[Message], ...]
 M = TypeVar("M", bound=Message)
@@ -102,6 +110,8 @@ class Mailbox:
         self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
+        self._ahead: Counter[str] = Counter()  # frames of a later stamp, by sender
+        self._taken: set[tuple[str, str]] = set()  # type and sender of messages of this stamp that others follow
         self.waiting: dict[Waiter, None] = {}  # in the order in which they began
         self._lanes: dict[str, dict[Waiter, None]] = {"": {}}  # the same, by `Waiter.lane`
         self._ends: dict[frozenset[str], int] = {}  # how many of them have these
@@ -122,12 +132,27 @@ class Mailbox:
 
     def restore(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
         """Go on from a `state`."""
-        self.stamp = stamp
         self._frames = {kind: deque(frames) for kind, frames in state}
+        self._enter(stamp)
+
+    def _enter(self, stamp: tuple[int, int]) -> None:
+        self.stamp = stamp
+        self._taken.clear()
+        if self._ahead:
+            self._ahead.clear()
+        for frames in self._frames.values():
+            self._ahead.update(frame.sender for frame in frames if self._is_ahead(frame))
+
+    def _is_ahead(self, frame: Frame) -> bool:
+        return (frame.round, frame.attempt) > self.stamp
 
     def is_late(self, frame: Frame) -> bool:
         """Return true if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
+
+    def is_full(self, frame: Frame) -> bool:
+        """Return true if `frame` is of a later round or attempt, and as many of its sender wait as may."""
+        return self._is_ahead(frame) and self._ahead[frame.sender] >= MOST_AHEAD
 
     def put(self, frame: Frame) -> None:
         """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one."""
@@ -137,6 +162,8 @@ class Mailbox:
         elif is_lasting(frame) and any(one.sender == frame.sender for one in frames):
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
+        if self._is_ahead(frame):
+            self._ahead[frame.sender] += 1
         for waiter in self._concerned(frame):
             waiter.wake()
 
@@ -159,7 +186,7 @@ class Mailbox:
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
         """Enter a later (round, attempt). Removes and returns the frames that have become late."""
-        self.stamp = stamp
+        self._enter(stamp)
         late = [frame for frames in self._frames.values() for frame in frames if self.is_late(frame)]
         if late:
             for kind, frames in self._frames.items():
@@ -167,6 +194,13 @@ class Mailbox:
         for waiter in self.waiting:  # a message that was early may be the one it waits for
             waiter.wake()
         return late
+
+    def _note_taken(self, frame: Frame) -> None:
+        """Let messages that follow `frame` be taken from now on."""
+        if (frame.round, frame.attempt) == self.stamp:
+            self._taken.add((frame.type, frame.sender))
+            for waiter in self.waiting:
+                waiter.wake()
 
     def take(self, kinds: tuple[type[M], ...], sources: Container[str] | None) -> tuple[str, M] | None:
         """Take the first message of one of `kinds` from one of `sources` (None: anybody), with its sender; None without
@@ -181,8 +215,12 @@ class Mailbox:
                     at += 1
                     continue
                 del frames[at]
+                if self._is_ahead(frame):
+                    self._ahead[frame.sender] -= 1
                 message = self.owner.open(frame, kind)
                 if message is not None:
+                    if is_followed(frame):
+                        self._note_taken(frame)
                     return frame.sender, message
         return None
 
@@ -195,8 +233,15 @@ class Mailbox:
         return None
 
     def holds_any(self, kinds: Iterable[type[Message]]) -> bool:
-        """Return true if a message of one of `kinds` was received, from anybody and for any round."""
-        return any(map(self._frames.get, [kind.__name__ for kind in kinds]))
+        """Return true if a message of one of `kinds` was received, from anybody and for any round.
+
+        One that is `in_round` counts in its round alone.
+        """
+        for kind in kinds:
+            frames = self._frames.get(kind.__name__)
+            if frames and (not kind.in_round or any(frame.round <= self.stamp[0] for frame in frames)):
+                return True
+        return False
 
     def check_interrupts(self) -> None:
         """Raise the error of an interrupting message that was received, if any."""
@@ -225,9 +270,12 @@ class Mailbox:
         self._ends[waiter.ends] -= 1
 
     def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
-        return (sources is None or frame.sender in sources) and (
-            kind.announces or (frame.round, frame.attempt) <= self.stamp
-        )
+        if sources is not None and frame.sender not in sources:
+            return False
+        if self._is_ahead(frame):
+            # A party that has entered no round yet has none that an announcement could be ahead of.
+            return kind.announces and not (kind.in_round and frame.round > self.stamp[0] > 0)
+        return not kind.follows or any((name, frame.sender) in self._taken for name in kind.follows)
 
 
 def _number(waiter: Waiter) -> int:

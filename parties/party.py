@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 from tacit.parties.life import Lifecycle
-from tacit.parties.mailbox import Collected, Kinds, Mailbox, NoAnswer
+from tacit.parties.mailbox import MOST_AHEAD, Collected, Kinds, Mailbox, NoAnswer
 from tacit.parties.rest import Rest, interned
 from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
 from tacit.sim.clock import Timer
@@ -35,6 +35,7 @@ from tacit.sim.wire import (
     decode_body,
     digest_of_body,
     encode_body,
+    is_lasting,
     pack_frame,
     payload_size,
     unpack_frame,
@@ -448,6 +449,8 @@ class Party(Lifecycle):
         """Decode the message in `frame`; if it is unreadable, drop it and return None (for the mailbox)."""
         body = frame.body
         try:
+            if frame.incarnation < self.incarnations.get(frame.sender, 0) and not is_lasting(frame):
+                raise WireError(f"it is of incarnation {frame.incarnation}, which is gone")
             if frame.sealed:
                 channel = self.channels.get(frame.sender)
                 if channel is None:
@@ -474,6 +477,8 @@ class Party(Lifecycle):
             self._drop(frame, f"only {self.authority} announces")
         elif self._mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
+        elif self._mailbox.is_full(frame):
+            self._drop(frame, f"{MOST_AHEAD} of its messages of later rounds or attempts wait")
         else:
             self._mailbox.put(frame)
 

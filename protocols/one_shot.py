@@ -76,6 +76,7 @@ class TakesPart(Message):
 
 class TakingPart(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
 

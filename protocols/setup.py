@@ -87,6 +87,7 @@ class Join(Message):
 
 class Roster(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
     incarnations: list[int]
@@ -107,6 +108,7 @@ class SeedCheck(Message):
 
 class NewLeader(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
     leader: str
@@ -114,6 +116,7 @@ class NewLeader(Message):
 
 class SeedAgreed(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
 

@@ -37,6 +37,7 @@ __all__ = [
     "digest_of_body",
     "encode_body",
     "flip_bit",
+    "is_followed",
     "is_lasting",
     "pack_frame",
     "packet_of",
@@ -58,16 +59,20 @@ class WireError(ValueError):
 class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """Base of all messages. A subclass's fields are its wire format; its byte strings and its text are its payload.
 
-    `announces`: the message opens a new (round, attempt), which its receiver enters. `names_members`: it determines the
-    members, by naming them or by being sent to them. `names_neighbours`: it names the receiver's neighbours in an
-    attempt. `admits`: the types of messages that determine members; a client is a member there only if it has sent this
-    message or another one that admits to that type, and with `in_attempt` only if it sent it in the same attempt.
-    `part_of_pair`: it carries a part of the result of the pair of its sender and its `peer`. `lasting`: its content
-    stays valid in all later rounds and attempts, so it is never late. `explains`: its text is for people, and it has no
-    payload.
+    `announces`: the message opens a new (round, attempt), which its receiver enters. `in_round`: of the receiver's own
+    round alone, so an announcement of a later round waits until another message has taken the receiver there.
+    `follows`: the names of message types; it waits until its receiver has taken one of these from the same sender in
+    the same round and attempt. `names_members`: it determines the members, by naming them or by being sent to them.
+    `names_neighbours`: it names the receiver's neighbours in an attempt. `admits`: the types of messages that determine
+    members; a client is a member there only if it has sent this message or another one that admits to that type, and
+    with `in_attempt` only if it sent it in the same attempt. `part_of_pair`: it carries a part of the result of the
+    pair of its sender and its `peer`. `lasting`: its content stays valid in all later rounds and attempts, so it is
+    never late. `explains`: its text is for people, and it has no payload.
     """
 
     announces: ClassVar[bool] = False
+    in_round: ClassVar[bool] = False
+    follows: ClassVar[tuple[str, ...]] = ()
     names_members: ClassVar[bool] = False
     names_neighbours: ClassVar[bool] = False
     admits: ClassVar[tuple[str, ...]] = ()
@@ -86,12 +91,14 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
             _types.add(cls.__name__, cls)
         elif (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
+        _followed.update(cls.follows)
 
     def __repr__(self) -> str:  # contents may be secret
         return f"<{type(self).__name__}, {payload_size(self)} B of payload>"
 
 
 _types: Registry[type[Message]] = Registry("message")
+_followed: set[str] = set()
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -309,6 +316,11 @@ def announces(frame: Frame) -> bool:
 def is_lasting(frame: Frame) -> bool:
     """True if messages of the frame's type are never late."""
     return _types[frame.type].lasting
+
+
+def is_followed(frame: Frame) -> bool:
+    """True if messages of some type follow those of the frame's type."""
+    return frame.type in _followed
 
 
 def decode_body(frame: Frame, body: bytes, kind: type[M]) -> M:

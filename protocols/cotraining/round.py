@@ -141,6 +141,15 @@ class CotrainingSettings:
         return Task("votes", (len(self.voted(number)), self.classes))
 
     @property
+    def grace(self) -> float:
+        """The seconds for which a client waits for the end of its round, which the next call may have overtaken.
+
+        A client to which the end of its sum was not reported refuses a round with the same consensus
+        (`refusal.may_answer`).
+        """
+        return self.deadline / 4
+
+    @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         summed = 0 if self.votes is None else self.votes.waits(len(self.learners))
@@ -221,7 +230,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         if settings.votes is None:
             await self._answer(public, state, lie)
         else:
-            await self.unless_over(self._vote(settings.votes, state, lie))
+            await self.unless_over(self._vote(settings.votes, state, lie), settings.grace)
 
     async def _vote(self, votes: SecureVotes | ProvedVotes, state: bytes | None, lie: Lie | None) -> None:
         """Contribute the vote of the learner with that `state`, or a `lie`, to the counts; without a state, an empty
@@ -262,8 +271,8 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
 
     async def go_on_at(self, place: str) -> bool:
         if place == secure_sum.END and isinstance(self.settings.votes, SecureVotes):
-            await self.unless_over(secure_sum.REQUESTS.next(self, self.settings.deadline))
-            await self.unless_over(self._hear_counts())
+            await self.unless_over(secure_sum.REQUESTS.next(self, self.settings.deadline), self.settings.grace)
+            await self.unless_over(self._hear_counts(), self.settings.grace)
         return place == secure_sum.END
 
     def needs(self, place: str) -> tuple[str, ...]:

@@ -59,7 +59,6 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         _check_buffered(tables, labels)
     _check_tolerance(tables.training)
     _check_signed(tables)
-    _check_order(tables)
     _check_augmentation(tables, held)
     try:
         jobs.check_network(model_of(tables, held))
@@ -236,13 +235,6 @@ def _check_signed(tables: TrainingTables) -> None:
     if tables.training.averaging == SecAggPlus.name and tables.protocol.identity == "signed":
         problem = f'"signed" does not go with training.averaging = "{SecAggPlus.name}", whose clients see their '
         raise Problem("protocol.identity", f'{problem}neighbours alone and cannot sign who is left; allowed: "none"')
-
-
-def _check_order(tables: TrainingTables) -> None:
-    """Raise Problem if a sum in a graph, which has no set-up, may begin at a client before its round does."""
-    if tables.training.averaging == SecAggPlus.name and tables.network.transport == "datagram":
-        problem = '"secagg+" begins a sum as soon as a round is called, and datagrams overtake each other'
-        raise Problem("training.averaging", f'{problem}; allowed: "plain", "secure", or network.transport = "reliable"')
 
 
 def _check_augmentation(tables: TrainingTables, held: Dataset) -> None:

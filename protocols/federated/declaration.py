@@ -96,8 +96,8 @@ class LocalTraining(NetworkTraining):
         found, proved = [], tables.training.averaging == secure_averages.Proved.name
         if not self.private and proved and tables.byzantine.clients and not tables.byzantine.clipped:
             found.append(
-                "the false models of Byzantine clients are as far from the initial model in each round as in the first, "
-                "so that their reports are refused in each round or in none"
+                "the false models of Byzantine clients are as far from the initial model in each round as in the "
+                "first, so that their reports are refused in each round or in none"
                 if tables.byzantine.kind != "noise"
                 else "the noise of Byzantine clients is added to the initial model in each round"
             )

@@ -93,6 +93,7 @@ _SIGN = Step("client", "sum.sign", "sign who is in the sum, as a member of the c
 
 class CommitteeStart(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
 
 
 class VectorShare(Message):

@@ -18,7 +18,7 @@ clients that have not signed by the deadline are lost.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
@@ -45,6 +45,7 @@ class Agreed(Message):
 
 
 class Agreement(Message):
+    follows: ClassVar[tuple[str, ...]] = ("Survivors", "CodedSurvivors", "CommitteeSurvivors")
     places: list[int]
     signatures: list[bytes]
 

@@ -97,12 +97,14 @@ ON_DISK = "keys of sums"
 
 class KeysKept(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     digest: bytes
     renewed: bool
 
 
 class KeyWanted(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
 
 
 class KeyDeal(Message):

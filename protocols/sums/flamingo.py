@@ -123,6 +123,7 @@ class RoundLabels(Message):
 
 
 class RoundOpening(Message):
+    follows: ClassVar[tuple[str, ...]] = (RoundLabels.__name__,)
     places: list[int]
     incarnations: list[int]
     signatures: list[bytes]

@@ -92,6 +92,7 @@ _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
 class CodedStart(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
 
 
 class CodedPiece(Message):

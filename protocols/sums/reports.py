@@ -139,6 +139,7 @@ class HelperKey(Message):
 
 class ReportsWanted(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     helper_key: bytes
     incarnation: int
 

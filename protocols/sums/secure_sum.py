@@ -105,6 +105,7 @@ END = "the end of a sum"
 
 class SumStart(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
 
 
 class SharesMissing(Message):

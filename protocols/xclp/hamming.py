@@ -160,6 +160,7 @@ class Present(Message):
 
 class Members(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
 

@@ -84,6 +84,7 @@ STEPS = (
 
 class Summing(Message):
     announces: ClassVar[bool] = True
+    in_round: ClassVar[bool] = True
     names_members: ClassVar[bool] = True
     names: list[str]
 

@@ -1,7 +1,8 @@
 """Broad chaos: random mixtures of faults over many configurations, in turn, so that an early end misses none.
 
 Each configuration first runs once without faults, which determines its steps and messages, and the limits of later
-runs. All runs follow from the seed, which is also that of each scenario.
+runs. It also runs once without faults over datagrams with latencies so wide that messages overtake each other: nobody
+may be lost by that. All runs follow from the seed, which is also that of each scenario.
 """
 
 import time
@@ -21,10 +22,27 @@ from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.streams import generator
 from tacit.sim.units import duration
 
-__all__ = ["Broad", "BroadFailure", "BroadFindings", "broad_campaign", "calm_scenario"]
+__all__ = [
+    "OVERTAKING",
+    "Broad",
+    "BroadFailure",
+    "BroadFindings",
+    "broad_campaign",
+    "calm_scenario",
+    "overtaking_scenario",
+]
 
 _SHRUNK = 40
 """The number of failures that are shrunk to a smallest schedule."""
+
+
+OVERTAKING = ", over datagrams"
+"""The end of the name of a configuration in its run in which messages overtake each other."""
+
+_OVERTAKING = (
+    "network.transport=datagram", "network.loss=0", "protocol.presence=none",
+    "protocol.deadline=60s",  # which no message misses
+)  # fmt: skip
 
 
 class Broad(Struct, frozen=True, kw_only=True):
@@ -47,23 +65,27 @@ class BroadFailure(Struct, frozen=True):
 class BroadFindings(Struct):
     """The runs of each configuration by name, the one without faults first, and the broken promises.
 
-    `ended_by`: the reason for an early end, if any; `out_of_time`: the reason is the plan's limit, so nothing failed.
+    `overtaking`: the scenario and the run over datagrams, by the name of the configuration. `ended_by`: the reason for
+    an early end, if any; `out_of_time`: the reason is the plan's limit, so nothing failed.
     """
 
     runs: dict[str, list[Verdict]]
     failures: list[BroadFailure]
+    overtaking: dict[str, tuple[Scenario, Verdict]] = {}
     ended_by: str = ""
     out_of_time: bool = False
 
     @property
     def verdicts(self) -> list[Verdict]:
         """All runs of all configurations."""
-        return [one for runs in self.runs.values() for one in runs]
+        return [one for runs in self.runs.values() for one in runs] + [one for _, one in self.overtaking.values()]
 
     @property
-    def useless(self) -> list[str]:
-        """The configurations whose run without faults was not completed."""
-        return [name for name, runs in self.runs.items() if runs and runs[0].outcome != "completed"]
+    def useless(self) -> dict[str, str]:
+        """The configurations whose run without faults was not completed and broke no promise, with the reason."""
+        first = {name: runs[0] for name, runs in self.runs.items() if runs}
+        first |= {name + OVERTAKING: one for name, (_, one) in self.overtaking.items()}
+        return {name: one.useless for name, one in first.items() if one.useless}
 
 
 BroadWatch = Callable[[int, int, str, Verdict], None]
@@ -79,6 +101,14 @@ def calm_scenario(configuration: Configuration, seed: int) -> Scenario:
     return read(configuration.scenario, ["fault=[]", "expect={}", *configuration.changes], seed=own).scenario
 
 
+def overtaking_scenario(configuration: Configuration, seed: int) -> Scenario:
+    """The same over datagrams that are not lost, with a wide latency that also follows from `seed` and the name."""
+    draws = generator(seed, "overtaking", configuration.name)
+    latency = f"network.latency=lognormal:{draws.integers(20, 120)}ms,{draws.uniform(0.4, 0.9):.2f}"
+    changes = (*configuration.changes, *_OVERTAKING, latency)
+    return calm_scenario(Configuration(configuration.name, configuration.scenario, changes), seed)
+
+
 def broad_campaign(
     configurations: Sequence[Configuration], plan: Broad, watch: BroadWatch, found: BroadFindings
 ) -> None:
@@ -86,11 +116,16 @@ def broad_campaign(
     began = time.monotonic()
     scenarios = {one.name: calm_scenario(one, plan.seed) for one in configurations}
     found.runs |= {name: [] for name in scenarios}
-    names, of = list(scenarios), len(scenarios) + plan.schedules
+    overtaking = {one.name: overtaking_scenario(one, plan.seed) for one in configurations}
+    names, of = list(scenarios), 2 * len(scenarios) + plan.schedules
     with closing(perform(plan.jobs, first_run, [(scenario,) for scenario in scenarios.values()])) as runs:
         for done, (place, one) in enumerate(runs, 1):
             found.runs[names[place]].append(one)
             watch(done, of, names[place], one)
+    with closing(perform(plan.jobs, first_run, [(scenario,) for scenario in overtaking.values()])) as runs:
+        for done, (place, one) in enumerate(runs, 1 + len(scenarios)):
+            found.overtaking[names[place]] = overtaking[names[place]], one
+            watch(done, of, names[place] + OVERTAKING, one)
     try:
         _mixtures(scenarios, plan, watch, found, began)
     except KeyboardInterrupt:  # keep the findings so far; shrinking them would take long
@@ -108,7 +143,8 @@ def _mixtures(
         with closing(perform(plan.jobs, bare_run, [call for _, call in calls])) as runs:
             for place, one in runs:
                 done[place] = one
-                watch(len(scenarios) + len(done), len(scenarios) + len(calls), calls[place][0], one)
+                before = len(scenarios) + len(found.overtaking)
+                watch(before + len(done), before + len(calls), calls[place][0], one)
                 if plan.minutes is not None and time.monotonic() - began > 60 * plan.minutes:
                     found.ended_by, found.out_of_time = f"{plan.minutes:g} minutes are over", True
                     break
@@ -122,7 +158,7 @@ _Call = tuple[Scenario, Schedule, Calm]
 
 def _calls(scenarios: dict[str, Scenario], plan: Broad, found: BroadFindings) -> list[tuple[str, _Call]]:
     """The configurations in turn, each with its next mixture, up to the planned number."""
-    able = [name for name in scenarios if name not in found.useless]
+    able = [name for name in scenarios if found.runs[name][0].outcome == "completed"]
     each = -(-plan.schedules // max(len(able), 1))
     mixtures: dict[str, list[Schedule]] = {}
     for name in able:
@@ -146,7 +182,12 @@ def _failures(scenarios: dict[str, Scenario], found: BroadFindings, shrinks: int
         with closing(perform(jobs, shrunk, calls)) as shrinking:
             for place, one in shrinking:
                 smallest[place] = one
-    return [
+    overtaken = [
+        BroadFailure(name + OVERTAKING, scenario, failure_of(one, broken.promise, 1))
+        for name, (scenario, one) in found.overtaking.items()
+        for broken in one.broken
+    ]
+    return overtaken + [
         BroadFailure(name, scenarios[name], failure_of(one, promise, runs))
         for (name, promise, _, runs), one in zip(broken, smallest, strict=True)
     ]

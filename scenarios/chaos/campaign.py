@@ -1,9 +1,9 @@
 """Chaos: repeated runs of one scenario, each with other faults, checked against the same promises.
 
 The scenario's own faults and its clients' availability are ignored. The first run has no faults; its trace lists the
-steps. Later runs have crashes before and after every step of every party, one at a time; with `pairs` also two at a
-time; and random mixtures of all faults. If a run breaks a promise, its faults are shrunk to a smallest schedule that
-still breaks it.
+steps. A promise that it breaks, such as that only losses end a run, is reported, and nothing else is tried. Later runs
+have crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random
+mixtures of all faults. If a run breaks a promise, its faults are shrunk to a smallest schedule that still breaks it.
 
 >>> from tacit.scenarios.chaos.campaign import Plan, campaign
 >>> from tacit.scenarios.files.reading import load
@@ -101,6 +101,13 @@ class Verdict(Struct, frozen=True):
         return {one.promise for one in self.broken}
 
     @property
+    def useless(self) -> str:
+        """The reason why nothing can be tried after this run without faults; "" if it completed or broke a promise."""
+        if self.outcome == "completed" or self.broken:
+            return ""
+        return f"without any fault the run is {self.outcome}: {self.reason}"
+
+    @property
     def calm(self) -> Calm:
         """The events and virtual seconds of the run, which had no faults."""
         return Calm(self.events, self.virtual_seconds)
@@ -132,11 +139,9 @@ class Findings(Struct):
 
     @property
     def useless(self) -> str:
-        """The reason why nothing was tried, if the run without faults does not complete; otherwise ""."""
-        if not self.verdicts or self.verdicts[0].outcome == "completed":
-            return ""
-        calm = self.verdicts[0]
-        return f"without any fault the run is {calm.outcome}: {calm.reason}"
+        """The reason why nothing was tried, if the run without faults does not complete and breaks no promise by that;
+        otherwise ""."""
+        return self.verdicts[0].useless if self.verdicts else ""
 
     @property
     def broken(self) -> int:
@@ -179,8 +184,7 @@ def campaign(
     found = Findings([], []) if findings is None else findings
     calm = undisturbed(scenario)
     first = first_run(calm)
-    loses = calm.network.loss or any(link.loss for link in calm.link)
-    for seed in range(scenario.seed + 1, scenario.seed + _SEEDS if loses else 0):
+    for seed in range(scenario.seed + 1, scenario.seed + _SEEDS if _loses(calm) else 0):
         if first.outcome == "completed":
             break
         calm = structs.replace(calm, seed=seed)
@@ -215,11 +219,19 @@ def undisturbed(scenario: Scenario) -> Scenario:
 
 
 def first_run(calm: Scenario) -> Verdict:
-    """The result of a scenario without faults, which must complete for the promises to hold with faults."""
+    """The result of a scenario without faults, which must complete for the promises to hold with faults.
+
+    If its links lose messages, a run that does not complete breaks no promise.
+    """
     use_plugins(calm)  # reading another scenario may have replaced the plugins
     _MEMORY.forget()
     first = verdict(calm, _limits(calm, None), _MEMORY)
-    return first if first.outcome == "completed" else structs.replace(first, broken=())
+    return structs.replace(first, broken=()) if first.outcome != "completed" and _loses(calm) else first
+
+
+def _loses(scenario: Scenario) -> bool:
+    """True if links of the scenario lose messages."""
+    return bool(scenario.network.loss or any(link.loss for link in scenario.link))
 
 
 def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:

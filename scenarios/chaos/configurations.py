@@ -41,6 +41,8 @@ _CODED = (
 )
 _PROVED = ("training.averaging=prio3", "training.min_clients=2", "training.weighting=equal", *_FEW_BITS)
 _PRIO3 = ("cotraining.votes=prio3", "training.min_clients=2", "public.size=20")
+_VOTES = ("cotraining.votes=secure", *_PRIO3[1:])
+_STANDS_STILL = ("training.value_bits=8", "training.learning_rate=0.001")
 _COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
 _FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "training.decryptor_rounds=2", "data.clients=8")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
@@ -120,6 +122,7 @@ CONFIGURATIONS = (
     _training("scaffold", "prio3, lossy TCP", _PROVED, _TCP),
     _cotraining("fedct", "prio3, star", _PRIO3),
     _cotraining("fedct", "prio3, datagram", _PRIO3, _DATAGRAM),
+    _cotraining("fedct", "secure votes, datagram", _VOTES, _DATAGRAM),
     _cotraining("dp-pate", "prio3, lossy TCP", _PRIO3, _TCP, ("privacy.noise=1.0",)),
     _training("fedavg", "committee, star", _COMMITTEE),
     _training("fedavg", "committee, mesh, datagram", _COMMITTEE, _MESH, _DATAGRAM),
@@ -137,6 +140,8 @@ CONFIGURATIONS = (
         ("training.value_bits=12", "training.weighting=points"),
     ),
     _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),
+    _training("fedavg", "secagg+, eight clients, datagram", _GRAPH, _DATAGRAM, ("data.clients=8",)),
+    _training("fedavg", "secure, a model that stands still", _SECURE, _STANDS_STILL),
     _training("fedavg", "secagg+, nine clients, mesh", _GRAPH, _MESH, ("data.clients=9",)),
     _training("fedavg+xclp", "plain, restart"),
     _training("fedavg+xclp", "secure, shamir, mesh", _SECURE, _SHAMIR, _MESH),
@@ -165,6 +170,7 @@ CONFIGURATIONS = (
     _cotraining("local"),
     Configuration("private-cells, star", "private-cells", (*_ALL, *_CELLS)),
     Configuration("private-cells, mesh", "private-cells", (*_ALL, *_CELLS, *_MESH)),
+    Configuration("private-cells, mesh, datagram", "private-cells", (*_ALL, *_CELLS, *_MESH, *_DATAGRAM)),
     Configuration("private-cells, star, lossy TCP", "private-cells", (*_ALL, *_CELLS, *_TCP)),
     _xclp("plaintext, shamir, mesh, lossy TCP", _PLAIN, _SHAMIR, _MESH, _TCP, ("protocol.rounds=2",)),
     _xclp("Paillier, restart, star, lossy TCP", _TCP),

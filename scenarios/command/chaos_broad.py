@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 from rich.console import Console
 
-from tacit.scenarios.chaos.broad import Broad, BroadFailure, BroadFindings, broad_campaign
+from tacit.scenarios.chaos.broad import OVERTAKING, Broad, BroadFailure, BroadFindings, broad_campaign
 from tacit.scenarios.chaos.campaign import Verdict
 from tacit.scenarios.chaos.configurations import CONFIGURATIONS
 from tacit.scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
@@ -95,6 +95,7 @@ def _write(folder: Path, plan: Broad, found: BroadFindings) -> dict[Path, BroadF
         "plan": msgspec.to_builtins(plan),
         "ended_by": found.ended_by,
         "configurations": {name: _counted(runs) for name, runs in found.runs.items()},
+        "overtaking": {name: _counted([one]) for name, (_, one) in found.overtaking.items()},
         "failures": [
             {"configuration": one.configuration, **failure_record(one.failure, path)} for path, one in files.items()
         ],
@@ -118,6 +119,8 @@ def _table(found: BroadFindings) -> Table:
         _COUNTS,
     )
     result.add_section()
+    overtaking = _counted([one for _, one in found.overtaking.values()])
+    result.add_row(f"all of them{OVERTAKING}", *(str(overtaking[key]) for key in _COUNTS))
     total = _counted(found.verdicts)
     result.add_row("total", *(str(total[key]) for key in _COUNTS))
     return result
@@ -127,10 +130,7 @@ def _summary(found: BroadFindings) -> list[str]:
     runs = found.verdicts
     broken = sum(bool(one.broken) for one in runs)
     ended = f", {found.ended_by} before the others began" if found.ended_by else ""
-    lines = [
-        f"untried   {name}: without any fault the run is {found.runs[name][0].outcome}: {found.runs[name][0].reason}"
-        for name in found.useless
-    ]
+    lines = [f"untried   {name}: {why}" for name, why in found.useless.items()]
     seconds = sum(one.wall_seconds for one in runs)
     what = f"broken in {broken} of {len(runs)} runs" if broken else f"all held in {len(runs)} runs"
     return [

@@ -106,7 +106,7 @@ def chaos_page(path: Path) -> str:
 
 def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Html:
     calm = dict(next(iter(found.get("runs", ())), {}))
-    useless = calm.get("outcome", "completed") != "completed"
+    useless = calm.get("outcome", "completed") != "completed" and not broken
     head = f"All{f' {promises}' * bool(promises)} promises held in {runs} runs"
     if not runs:
         head = "No run had ended"

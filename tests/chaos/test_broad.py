@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.registry import PROTOCOLS, using
-from tacit.scenarios.chaos.broad import Broad, BroadFindings, broad_campaign, calm_scenario
+from tacit.scenarios.chaos.broad import OVERTAKING, Broad, BroadFindings, broad_campaign, calm_scenario
 from tacit.scenarios.chaos.configurations import CONFIGURATIONS, Configuration
 from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.report import verdict_line
@@ -98,9 +98,11 @@ def test_the_command_counts_runs_by_configuration_and_writes_them_all() -> None:
     assert record == json.loads(Path("all.json").read_text())
     assert {name: counts["runs"] for name, counts in record["configurations"].items()} == {one.name: 3 for one in FEW}
     lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    assert len(lines) == 6 and {line["configuration"] for line in lines} == {one.name for one in FEW}
-    assert "promises  all held in 6 runs of 2 configurations" in result.stdout
-    assert next(line.split() for line in result.stdout.splitlines() if line.startswith("total"))[1] == "6"
+    overtaking = {one.name + OVERTAKING for one in FEW}
+    assert len(lines) == 8 and {line["configuration"] for line in lines} == {one.name for one in FEW} | overtaking
+    assert {name: counts["completed"] for name, counts in record["overtaking"].items()} == {one.name: 1 for one in FEW}
+    assert "promises  all held in 8 runs of 2 configurations" in result.stdout
+    assert next(line.split() for line in result.stdout.splitlines() if line.startswith("total"))[1] == "8"
 
 
 def test_a_failure_is_shrunk_and_its_replay_has_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def test_a_failure_is_shrunk_and_its_replay_has_the_same_trace(monkeypatch: pyte
 
 
 def test_an_interrupted_broad_campaign_keeps_its_finished_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh, left = chaos_broad_command.as_record, [4]
+    fresh, left = chaos_broad_command.as_record, [6]
 
     def press(one: object) -> object:
         left[0] -= 1
@@ -131,24 +133,26 @@ def test_an_interrupted_broad_campaign_keeps_its_finished_runs(monkeypatch: pyte
     monkeypatch.setattr(chaos_broad_command, "as_record", press)
     result = tacit("chaos", "--broad", "--schedules", "20", "--jobs", "1", "--out", "here")
     assert result.exit_code == 130
-    assert "all held in 4 runs of 2 configurations, interrupted before the others began" in result.stdout
+    assert "all held in 6 runs of 2 configurations, interrupted before the others began" in result.stdout
     assert json.loads(Path("here/chaos.json").read_text())["ended_by"] == "interrupted"
-    assert len(Path("here/runs.jsonl").read_text().splitlines()) == 3
+    assert len(Path("here/runs.jsonl").read_text().splitlines()) == 5
 
 
 def test_a_broad_campaign_ends_when_its_minutes_are_over() -> None:
     result = tacit("chaos", "--broad", "--schedules", "20", "--minutes", "0", "--jobs", "1", "--out", "here")
     assert result.exit_code == 0, result.output
-    assert "in 3 runs of 2 configurations, 0 minutes are over before the others began" in result.stdout
+    assert "in 5 runs of 2 configurations, 0 minutes are over before the others began" in result.stdout
 
 
-def test_a_configuration_that_does_not_complete_without_faults_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    useless = Configuration("useless", FEW[0].scenario, (*FEW[0].changes, "protocol.deadline=1ms"))
-    monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", [useless, FEW[0]])
+def test_a_configuration_that_does_not_complete_without_faults_breaks_a_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hopeless = Configuration("hopeless", FEW[0].scenario, (*FEW[0].changes, "protocol.deadline=1ms"))
+    monkeypatch.setattr(chaos_broad_command, "CONFIGURATIONS", [hopeless, FEW[0]])
     result = tacit("chaos", "--broad", "--schedules", "2", "--jobs", "1", "--out", "here")
     assert result.exit_code == 1
-    assert "untried   useless: without any fault the run is" in result.stdout
-    assert "in 4 runs of 2 configurations" in result.stdout
+    assert "of        hopeless\n" in result.stdout and "clients that no fault affected; 2 are enough" in result.stdout
+    assert "broken in 1 of 6 runs of 2 configurations" in result.stdout
 
 
 def test_options_that_conflict_or_lack_a_scenario_are_refused() -> None:

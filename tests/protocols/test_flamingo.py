@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -49,6 +49,12 @@ def count_among(tolerance: Tolerance, called: int) -> Callable[[int], int]:
     return lambda clients: decryptors.Decryptors.of(clients, None, tolerance, called).count
 
 
+class LaterSum(Message):
+    """A message that opens a round after the first, as a call to training does."""
+
+    announces: ClassVar[bool] = True
+
+
 class Member(Client):
     """A client that takes part in each sum to which it is called, also after a crash."""
 
@@ -59,6 +65,8 @@ class Member(Client):
     async def main(self) -> None:
         while True:
             try:
+                if self.round:
+                    await self.recv(LaterSum, self.server, 2 * WAIT)
                 if await decryptors.join(self, count_among(*self.limits), WAIT, None) is not None:
                     vector = words(int(self.name.split("/")[1]), self.round)
                     await flamingo.client(self, vector, settings(*self.limits))
@@ -82,6 +90,7 @@ class Summing(Server):
             for number in range(1, self.rounds + 1):
                 self.advance(number, 0)
                 there = [name for name in self.clients if number == 1 or name in self.stored]
+                self.broadcast(there if number > 1 else (), LaterSum())
                 ring = await decryptors.prepare(self, there, count_among(*self.limits), 10, 3, WAIT, None)
                 total = await flamingo.server(self, ring.stored, settings(*self.limits))
                 self.totals[number] = total.contributors, total.ring
@@ -384,6 +393,7 @@ def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pyt
             ring = await decryptors.prepare(self, self.clients, lambda _: 4, 1, 3, WAIT, None)
             await flamingo.server(self, ring.stored, settings(*self.limits))
             self.advance(2, 0)
+            self.broadcast(self.clients, LaterSum())
             self.renewed = (*ring.decryptors, *ring.drawn(4, 2))
             there = [name for name in self.clients if name in self.renewed]
             await decryptors.prepare(self, there, lambda _: 4, 1, 3, WAIT, None)

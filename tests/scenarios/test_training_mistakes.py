@@ -28,7 +28,6 @@ MISTAKES = [
     ("protocol.name=fedbuff training.concurrency=9", "training.concurrency", "allowed: 1 to 4"),
     ("training.share=0.5 training.extra=3", "training.extra", "more clients than there are to call; allowed: 0 to 2"),
     ("training.averaging=secure training.extra=1 training.share=0.75", "training.averaging", "or training.extra = 0"),
-    ("training.averaging=secagg+ network.transport=datagram", "training.averaging", "datagrams overtake each other"),
     ("training.share=0.2 training.averaging=secure", "training.share", "needs 2"),
     ("training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients with labels are 4 in a round"),
     ("protocol.name=fedavg+xclp training.share=0.5", "data.clients", "0.5 of 4 clients are too few: 2 is too small"),
