@@ -2,7 +2,7 @@
 
 Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015, algorithm 1, with their beta 0.9 and 0.999 and
 epsilon 1e-8. The state is the number of steps as 8 bytes, little-endian, the network's vector, and the first and second
-moments of the trained parameters, each little-endian float32.
+moments of the trained parameters, each in the width of its parameter, little-endian.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
 from tacit.parties.learning.local_update import LocalData
-from tacit.parties.learning.parameters import cached, entries, flatten, join, load, size, split, trained_size
+from tacit.parties.learning.parameters import (
+    entries,
+    flatten,
+    join,
+    layout,
+    least_batch,
+    loaded,
+    split,
+    trained_layout,
+)  # fmt: skip
 from tacit.parties.learning.parameters import initial as initial_parameters
 from tacit.parties.learning.sgd import as_images, on_device, scaled
 from tacit.parties.learning.spec import ModelSpec
@@ -26,15 +35,16 @@ _EPSILON = 1e-8
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
     """The state of a new network: zero steps, both moments 0."""
-    return bytes(_COUNTER) + initial_parameters(spec, seed) + bytes(8 * trained_size(spec))
+    return bytes(_COUNTER) + initial_parameters(spec, seed) + bytes(2 * trained_layout(spec).size)
 
 
 def parameters(spec: ModelSpec, state: bytes) -> bytes:
     """The network's vector in `state`. Raises ValueError if the state's length is not the network's."""
-    expected = _COUNTER + 4 * size(spec) + 8 * trained_size(spec)
+    whole = layout(spec).size
+    expected = _COUNTER + whole + 2 * trained_layout(spec).size
     if len(state) != expected:
         raise ValueError(f"state of {spec.name}: {len(state)} bytes, not {expected}")
-    return state[_COUNTER : _COUNTER + 4 * size(spec)]
+    return state[_COUNTER : _COUNTER + whole]
 
 
 def fit(
@@ -65,8 +75,7 @@ def fit(
     if sum(sizes) != len(labels):
         raise ValueError(f"parts of {sizes} points must be {len(labels)} points in all")
     device = choose_device(device_name)
-    network = cached(spec, device)
-    load(network, vector)
+    network = loaded(spec, device, vector)
     trained = entries(network)[0]
     done = int.from_bytes(state[:_COUNTER], "little")
     moments = state[_COUNTER + len(vector) :]
@@ -76,21 +85,30 @@ def fit(
     images, targets = _on_device(spec, points, labels, device)
     random = generator(seed, "batches", done)
     passes = [_Passes(start, size, batch) for start, size in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)]
-    if sum(own.count for own in passes) < 2 and entries(network)[1]:  # one point has no variance to normalise by
-        return state
-    network.train()
+    if sum(own.count for own in passes) < 2 and (least_batch(spec) > 1 or _normalises(network)):
+        return state  # one point has no variance to normalise by
     with seeded(device, seed, "fit", done):
         for _ in range(steps):
             rows = torch.cat([own.batch(random) for own in passes]).to(device)
             loss: Tensor = nn.functional.cross_entropy(network(scaled(images[rows])), targets[rows])
-            gradients = list(torch.autograd.grad(loss, trained))
+            gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+            # Parameters that the batch does not reach stay as they are.
+            columns = zip(trained, gradients, first, second, taken, strict=True)
+            moving = [column for column in columns if column[1] is not None]
+            if not moving:
+                continue
+            parameters_, moves, firsts, seconds, counts = map(list, zip(*moving, strict=True))
             with torch.no_grad():  # torch.optim.Adam does the same, and loads a compiler when it is first made
                 adam(
-                    trained, gradients, first, second, [], taken,
+                    parameters_, moves, firsts, seconds, [], counts,
                     amsgrad=False, beta1=_BETA[0], beta2=_BETA[1], lr=learning_rate, weight_decay=0.0, eps=_EPSILON,
                     maximize=False,
                 )  # fmt: skip
     return (done + steps).to_bytes(_COUNTER, "little") + flatten(network) + join(first) + join(second)
+
+
+def _normalises(network: nn.Module) -> bool:
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())
 
 
 class _Passes:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, torch
 from tacit.parties.learning.networks import NeuralNetwork
-from tacit.parties.learning.parameters import cached, load
+from tacit.parties.learning.parameters import loaded
 from tacit.parties.learning.sgd import as_images, scaled
 from tacit.parties.learning.spec import ModelSpec
 
@@ -37,14 +37,12 @@ def _run(
     spec: ModelSpec, parameters: bytes, images: Points, device: str, function: Callable[[NeuralNetwork, Tensor], Tensor]
 ) -> NDArray[np.float32]:
     where = choose_device(device)
-    network = cached(spec, where)
-    load(network, parameters)
-    network.eval()
+    network = loaded(spec, where, parameters).eval()
     with torch.inference_mode():
         # Each batch is a copy, aligned by torch, so that sums do not depend on the address of the whole array.
         # The points are converted batch by batch: as float32 a large test part would be in memory a second time.
         parts = [
-            function(network, scaled(as_images(spec, images[at : at + BATCH]).to(where, copy=True))).cpu()
+            function(network, scaled(as_images(spec, images[at : at + BATCH]).to(where, copy=True))).float().cpu()
             for at in range(0, max(1, len(images)), BATCH)
         ]
     return torch.cat(parts).numpy()

@@ -1,6 +1,7 @@
 """Jobs of a party with a network: plain functions for `Party.compute`.
 
-Arguments and results can be pickled; the only state is a cache of built networks. On the processor the same arguments
+Arguments and results can be pickled; the only state is a cache of built networks, each of which begins every job as it
+was built, with the numbers that the job was sent (`parameters`). On the processor the same arguments
 give the same bytes, in this process or another (other kinds of processors may round differently). Torch is imported
 when the first of these functions is called.
 """
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from tacit.parties.learning.extras import require
 from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import Layout
 from tacit.sim.compute import Work
 from tacit.sim.hollow import blank, filled, hollow
 
@@ -26,6 +28,8 @@ __all__ = [
     "embed_work",
     "feature_count",
     "initial",
+    "layout",
+    "least_batch",
     "logits",
     "predict",
     "probabilities",
@@ -33,6 +37,7 @@ __all__ = [
     "size",
     "train",
     "train_work",
+    "trained_layout",
     "trained_size",
 ]
 
@@ -54,10 +59,13 @@ def choose_device(name: str) -> str:
 
 
 def check_network(spec: ModelSpec) -> None:
-    """Raise PluginError if a plugin's network cannot be built, does not fit its inputs, or has wrong outputs."""
-    from tacit.parties.learning import networks
+    """Raise PluginError if a plugin's network cannot be built or trained, or does not fit its inputs and classes.
 
-    networks.check(spec)
+    Raises ModelError for any network that has nothing to train, or numbers of a type that no vector can hold.
+    """
+    from tacit.parties.learning import parameters
+
+    parameters.check(spec)
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
@@ -68,10 +76,31 @@ def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
 
 
 def size(spec: ModelSpec) -> int:
-    """The length of the network's vector of parameters, in numbers of four bytes."""
+    """The length of the network's vector of parameters, in numbers."""
     from tacit.parties.learning import parameters
 
     return parameters.size(spec)
+
+
+def layout(spec: ModelSpec) -> Layout:
+    """The types of the numbers of the network's vector, each of which is stored and sent in its own width."""
+    from tacit.parties.learning import parameters
+
+    return parameters.layout(spec)
+
+
+def trained_layout(spec: ModelSpec) -> Layout:
+    """The types of the trained numbers, with which the vector begins."""
+    from tacit.parties.learning import parameters
+
+    return parameters.trained_layout(spec)
+
+
+def least_batch(spec: ModelSpec) -> int:
+    """The fewest points with which the network can be trained: 2 if it normalises each number over a batch, else 1."""
+    from tacit.parties.learning import parameters
+
+    return parameters.least_batch(spec)
 
 
 def feature_count(spec: ModelSpec) -> int:
@@ -82,7 +111,7 @@ def feature_count(spec: ModelSpec) -> int:
 
 
 def trained_size(spec: ModelSpec) -> int:
-    """The number of trained numbers in the vector. They come first; the rest are running statistics."""
+    """The number of trained numbers in the vector. They come first; the rest are averaged buffers."""
     from tacit.parties.learning import parameters
 
     return parameters.trained_size(spec)

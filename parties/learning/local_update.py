@@ -58,9 +58,9 @@ class Batches:
     points: int
 
     @classmethod
-    def plan(cls, labeled: int, others: int, most: int) -> "Batches":
+    def plan(cls, labeled: int, others: int, most: int, least: int = 1) -> "Batches":
         """The batches of an epoch over these numbers of labeled and other points, with at most `most` labeled ones a
-        batch.
+        batch. If a batch would have fewer than `least` points, the epoch has no step.
 
         An epoch is one pass over the points without a label, in full batches (the rest of a pass is left out), with
         the labeled ones repeated as often as needed. Without a labeled point a batch has 2 `most` others. With labeled
@@ -69,11 +69,15 @@ class Batches:
         """
         if not others:
             batch = min(most, labeled)
+            if batch < least:
+                return cls(0, 0, 0, 0)
             full, rest = divmod(labeled, batch) if batch else (0, 0)
             steps = full + (rest > 1)
             return cls(batch, 0, steps, full * batch + (rest if rest > 1 else 0))
         batch = min(most, labeled)
         beside = min(batch or 2 * most, others)
+        if batch + beside < least:
+            return cls(0, 0, 0, 0)
         steps = others // beside
         return cls(batch, beside, steps, steps * (batch + beside))
 
@@ -84,8 +88,8 @@ class PlainUpdate:
 
     `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
     "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
-    constant. In round `restart`, counted from 0, the cosine starts again, as pseudo-labels are a second training.
-    Raises ValueError.
+    constant. A batch has at least `least_batch` points: 2 for a network that normalises batches. In round `restart`,
+    counted from 0, the cosine starts again, as pseudo-labels are a second training. Raises ValueError.
     """
 
     epochs: int = 5
@@ -98,9 +102,16 @@ class PlainUpdate:
     restart: int = 0
     augmentation: str = "none"
     device: str = "auto"
+    least_batch: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("labeled_batch", 1), ("decay_rounds", 0), ("restart", 0)):
+        for name, least in (
+            ("epochs", 0),
+            ("labeled_batch", 1),
+            ("least_batch", 1),
+            ("decay_rounds", 0),
+            ("restart", 0),
+        ):
             if getattr(self, name) < least:
                 raise SettingError(name, getattr(self, name), f"must be >= {least}")
         if self.recipe not in RECIPES:
@@ -129,7 +140,7 @@ class PlainUpdate:
 
     def batches(self, labeled: int, others: int) -> Batches:
         """The batches of an epoch over these numbers of labeled and other points."""
-        return Batches.plan(labeled, others, self.labeled_batch)
+        return Batches.plan(labeled, others, self.labeled_batch, self.least_batch)
 
 
 # --- additions of a method to plain local training: a base class whose hooks do nothing

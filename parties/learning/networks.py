@@ -12,16 +12,17 @@
 Two linear layers without an activation are those of XCLP, appendix B.1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tacit.parties.learning import pretrained
 from tacit.parties.learning.backend import Tensor, nn, seeded, torch
 from tacit.parties.learning.extras import MissingExtra
-from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.sim.plugged import PluginError, place_in
 
-__all__ = ["BUILDERS", "MaxPool", "NeuralNetwork", "build", "builder", "check"]
+__all__ = ["BUILDERS", "MaxPool", "NeuralNetwork", "blamed", "build", "builder", "check"]
 
 
 # Max-pooling on the processor, in a third of the time that torch takes for it: with the same bits, both ways.
@@ -70,7 +71,12 @@ class _ByChannels(torch.autograd.Function):
 
 
 class NeuralNetwork(nn.Module):
-    """`embed` gives the features (n, d), `forward` the logits (n, classes) of a batch (n, *shape)."""
+    """`embed` gives the features (n, d), `forward` the logits (n, classes), float32, of a batch (n, *shape).
+
+    If all parameters are of one type, points are converted to it. If body or last layer has several outputs, the first
+    one counts: of a tuple or list the first element, of a mapping or a record `logits`, if there are some, else the
+    first entry.
+    """
 
     mean: Tensor | None
     std: Tensor | None
@@ -82,24 +88,62 @@ class NeuralNetwork(nn.Module):
             tensor = torch.tensor(values).reshape(-1, *[1] * (len(spec.shape) - 1)) if values else None
             self.register_buffer(name, tensor, persistent=False)
         self._is_scaled, self._is_normalised = bool(spec.mean and spec.std), spec.unit_features
+        types = {parameter.dtype for parameter in self.parameters() if parameter.is_floating_point()}
+        self._type = types.pop() if len(types) == 1 else torch.float32
 
     def embed(self, x: Tensor) -> Tensor:
         if self._is_scaled:
             assert self.mean is not None and self.std is not None
             x = (x - self.mean) / self.std
-        features: Tensor = self.body(x)
+        if x.dtype != self._type:
+            x = x.to(self._type)
+        features = self.body(x)
+        if not isinstance(features, Tensor):
+            features = _first(features)
         if features.dim() > 2:
             features = features.flatten(1)
         return nn.functional.normalize(features) if self._is_normalised else features
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.embed(x))
-        return logits
+        logits = self.head(self.embed(x))
+        if not isinstance(logits, Tensor):
+            logits = _first(logits)
+        return logits if logits.dtype == torch.float32 else logits.float()
+
+
+def _first(outputs: Any) -> Tensor:
+    """The first of several outputs. Raises TypeError if there is no tensor."""
+    found = outputs
+    while not isinstance(found, Tensor):
+        if isinstance(found, Mapping):
+            found = found["logits"] if "logits" in found else next(iter(found.values()), None)
+        elif isinstance(getattr(found, "logits", None), Tensor):
+            found = found.logits
+        elif isinstance(found, tuple | list) and found:
+            found = found[0]
+        else:
+            raise TypeError(
+                f"the output is no tensor, and no tuple or mapping that begins with one, but {outputs!r:.80}"
+            )
+    return found
 
 
 def build(spec: ModelSpec) -> NeuralNetwork:
-    """A network with new weights, drawn from torch's global generator: call it inside `backend.seeded`."""
-    return NeuralNetwork(spec, *_parts(spec))
+    """A network with new weights, drawn from torch's global generator: call it inside `backend.seeded`.
+
+    Layers that take their size from their first input see one batch of zeros. The network is in training mode, except
+    for modules that were built in evaluation mode (a frozen body, say).
+    """
+    parts = _parts(spec)
+    still = [module for part in parts for module in part.modules() if not module.training]
+    network = NeuralNetwork(spec, *parts)
+    if any(nn.parameter.is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
+        with torch.no_grad():
+            network.eval()(torch.zeros(2, *spec.shape))
+    network.train()
+    for module in still:
+        module.training = False
+    return network
 
 
 Parts = tuple[nn.Module, nn.Module]
@@ -126,33 +170,41 @@ def check(spec: ModelSpec) -> None:
     function = MODELS[spec.name].build
     if function is None:
         return
-    code = getattr(function, "__code__", None)
-    place = (str(code.co_filename), int(code.co_firstlineno)) if code else (f"model {spec.name!r}", 0)
     points = f"the points of this scenario, which have the shape {spec.shape}"
-    try:
-        with seeded(torch.device("cpu"), 0):
-            network = build(spec).eval()
-    except MissingExtra:
-        raise
-    except Exception as error:
-        path, line = place_in(error) or place
-        raise PluginError(path, line, _said(error)) from error
-    try:
-        with torch.no_grad():
-            outputs = network(torch.zeros(2, *spec.shape))
-    except Exception as error:
-        path, line = place_in(error) or place
-        problem = f"the layers of the model {spec.name!r} do not fit each other, or {points}: {_said(error)}"
-        raise PluginError(path, line, problem) from error
+    with blamed(spec, ""), seeded(torch.device("cpu"), 0):
+        network = build(spec).eval()
+    unfit = blamed(spec, f"has layers that do not fit each other, or {points}")
+    with unfit, torch.no_grad(), seeded(torch.device("cpu"), 0):
+        outputs = network(torch.zeros(2, *spec.shape))
     if outputs.shape != (wanted := (2, spec.classes)):
         problem = f"the model {spec.name!r} must have an output for each of {spec.classes} classes (spec.classes): "
-        raise PluginError(
-            place[0], place[1], f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}"
-        )
+        path, line = _place(spec)
+        raise PluginError(path, line, f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}")
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+@contextmanager
+def blamed(spec: ModelSpec, what: str) -> Iterator[None]:
+    """Raise any error in this context as a PluginError: the model of `spec`, then `what` is wrong with it.
+
+    Errors of networks that come with Tacit stay as they are.
+    """
+    try:
+        yield
+    except (MissingExtra, PluginError):
+        raise
+    except Exception as error:
+        if MODELS[spec.name].build is None:
+            raise
+        path, line = place_in(error) or _place(spec)
+        said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
+        problem = f"the model {spec.name!r} {what}: {said}" if what and not isinstance(error, ModelError) else said
+        raise PluginError(path, line, problem) from error
+
+
+def _place(spec: ModelSpec) -> tuple[str, int]:
+    """The file and line of the function that makes a plugin's network."""
+    code = getattr(MODELS[spec.name].build, "__code__", None)
+    return (str(code.co_filename), int(code.co_firstlineno)) if code else (f"model {spec.name!r}", 0)
 
 
 def _inputs(spec: ModelSpec) -> int:

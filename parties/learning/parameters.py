@@ -1,86 +1,252 @@
-"""A network's parameters as one vector, which is sent, averaged and stored.
+"""The state of a network: what of it is trained, averaged, frozen or kept, and the vector that travels.
 
-The vector is little-endian float32. First come the trained parameters in the network's own order, then the running
-statistics of batch normalisation (mean and variance of each such layer), which are averaged like the rest. Batch
-normalisation's counter of batches is left out: with a fixed momentum nothing depends on it.
+| role | which tensors | in a job | sent |
+| --- | --- | --- | --- |
+| trained | parameters that require gradients as built | begin as sent | yes |
+| averaged | buffers of floating point that a state dict holds | begin as sent | yes |
+| frozen | other parameters | are those of the built network | no: all parties build the same |
+| kept | other buffers: integers, truth values, buffers that no state dict holds | begin as built | no |
+
+The vector has the trained tensors in the network's own order, then the averaged ones, each number in its own width
+(`vectors.Layout`). A parameter that requires gradients and gets none stays as it is and travels all the same: which
+parameters get some may differ from batch to batch. Counters (batch normalisation's `num_batches_tracked`) begin as
+built, at 0, so that a cumulative mean is that of one update: a mean of counters of clients is no count of anything, and
+a model's numbers must follow from the vector alone.
+
+Nothing else of a network outlives a job: attributes of modules, hooks, the mode of each module and what requires
+gradients are put back (`memory`). If that cannot be done, the network is built again. Networks are built inside a
+fixed stream of random numbers, so frozen and kept tensors are the same in every process and every run.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tacit.parties.learning.backend import Tensor, choose_device, seeded, torch
+from tacit.parties.learning import networks
+from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
+from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
-from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
+from tacit.parties.learning.vectors import WIDTHS, Layout
 
-__all__ = ["cached", "feature_count", "flatten", "initial", "join", "load", "size", "split", "trained_size"]
+__all__ = [
+    "Entry", "Role", "cached", "check", "entries", "entries_of", "feature_count", "flatten", "initial", "join",
+    "layout", "least_batch", "load", "loaded", "size", "split", "trained_layout", "trained_size",
+]  # fmt: skip
 
-_KEPT = 8  # the most networks that a process keeps; each is as large as its parameters
+_ROOM = 8  # the most networks that a process keeps; each is as large as its parameters
+
+
+class Role(Enum):
+    """The role of a tensor of the network; the table above says which tensor has which."""
+
+    TRAINED = "trained"
+    AVERAGED = "averaged"
+    FROZEN = "frozen"
+    KEPT = "kept"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor of a network's state: its name in the state dict, its shape, the name of its type, and its role."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it has."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
 
 _networks: "OrderedDict[tuple[object, ...], NeuralNetwork]" = OrderedDict()
-_entries: "WeakKeyDictionary[NeuralNetwork, tuple[list[Tensor], list[Tensor]]]" = WeakKeyDictionary()
+_states: "WeakKeyDictionary[NeuralNetwork, State]" = WeakKeyDictionary()
+
+
+class State:
+    """The tensors of `network`, as it was built, by role; `restore` puts back all that does not travel."""
+
+    def __init__(self, network: NeuralNetwork) -> None:
+        self._slots: list[tuple[dict[str, Tensor | None], str, Tensor]] = []
+        found: dict[int, tuple[Entry, Tensor, dict[str, Tensor | None], str]] = {}
+        for own in ("_parameters", "_buffers"):  # in the order of network.parameters() and network.buffers()
+            for path, module in network.named_modules():
+                tensors: dict[str, Tensor | None] = getattr(module, own)
+                for name, tensor in tensors.items():
+                    if tensor is None:
+                        continue
+                    self._slots.append((tensors, name, tensor))
+                    if id(tensor) not in found:
+                        role = _role(module, name, tensor, own == "_parameters")
+                        whole = f"{path}.{name}" if path else name
+                        entry = Entry(whole, tuple(tensor.shape), _type(tensor), role)
+                        found[id(tensor)] = entry, tensor, tensors, name
+        order = sorted(found.values(), key=lambda one: (*Role,).index(one[0].role))
+        self.entries = tuple(one[0] for one in order)
+        self.trained = [one[1] for one in order if one[0].role is Role.TRAINED]
+        self._averaged = [one for one in order if one[0].role is Role.AVERAGED]
+        fixed = [one[1] for one in order if one[0].role in (Role.FROZEN, Role.KEPT)]
+        self._fixed = [(tensor, tensor.detach().clone()) for tensor in fixed]
+        self._parameters = [(one[1], one[1].requires_grad) for one in order if isinstance(one[1], nn.Parameter)]
+        self._shapes = [(one[1], one[1].shape, one[1].dtype) for one in order]
+        self._memory = Memory(network, [one[1] for one in order])
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of the vector."""
+        travel = (one for one in self.entries if one.role in (Role.TRAINED, Role.AVERAGED))
+        return Layout.of((one.dtype, one.numbers) for one in travel)
+
+    @property
+    def averaged(self) -> list[Tensor]:
+        """The averaged tensors as they are now: a module may have put others in the place of those that were built.
+
+        Raises ValueError if one has got another shape or type.
+        """
+        found = []
+        for entry, built, tensors, name in self._averaged:
+            tensor = tensors.get(name)
+            if tensor is None or tensor.shape != built.shape or tensor.dtype != built.dtype:
+                now = "None" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
+                raise ValueError(f"buffer {entry.name} was built as {entry.dtype} {entry.shape} and is now {now}")
+            found.append(tensor)
+        return found
+
+    def restore(self) -> bool:
+        """Put back what does not travel; return false if the network must be built again for it."""
+        if not all([tensor.shape == shape and tensor.dtype == dtype for tensor, shape, dtype in self._shapes]):
+            return False
+        for tensors, name, tensor in self._slots:
+            if tensors.get(name) is not tensor:
+                tensors[name] = tensor
+        for parameter, requires_grad in self._parameters:
+            if parameter.requires_grad is not requires_grad:
+                parameter.requires_grad_(requires_grad)
+            parameter.grad = None
+        with torch.no_grad():
+            for tensor, built in self._fixed:
+                tensor.copy_(built)
+        return self._memory.restore()
+
+    def differing(self, other: "State") -> str:
+        """The name of a frozen or kept tensor that has other numbers than in `other`, the same network; or ""."""
+        names = [entry.name for entry in self.entries if entry.role in (Role.FROZEN, Role.KEPT)]
+        pairs = zip(names, self._fixed, other._fixed, strict=True)
+        return next((name for name, own, theirs in pairs if _bytes(own[1].cpu()) != _bytes(theirs[1].cpu())), "")
+
+    def adopt(self, other: "State") -> None:
+        """Take the frozen and kept tensors of `other`, the state of the same network, also for later restoring."""
+        self._fixed = [(own[0], theirs[1]) for own, theirs in zip(self._fixed, other._fixed, strict=True)]
+
+
+def _role(module: nn.Module, name: str, tensor: Tensor, is_parameter: bool) -> Role:
+    if is_parameter:
+        return Role.TRAINED if tensor.requires_grad else Role.FROZEN
+    persistent = name not in module._non_persistent_buffers_set
+    return Role.AVERAGED if persistent and tensor.is_floating_point() else Role.KEPT
 
 
 def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> NeuralNetwork:
-    """The network for `spec` on `device`, built once in this process; its weights are those of the last use.
+    """The network for `spec` on `device`, as it was built, except for the tensors that travel: `load` them.
 
-    Each `role` has a separate network.
+    It is built once in this process, and put back into that state at each call. Each `role` has a separate network.
     """
     key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
     if network is None:
-        with seeded(torch.device("cpu"), 0):
-            network = build(spec).to(device)
-        _networks[key] = network
-        if len(_networks) > _KEPT:
+        network = _networks[key] = _built(spec, device)
+        if len(_networks) > _ROOM:
             _networks.popitem(last=False)
+    elif not _states[network].restore():
+        before, network = _states[network], _built(spec, device)
+        _states[network].adopt(before)
+        _states[network].restore()
+        _networks[key] = network
     _networks.move_to_end(key)
     return network
 
 
+def _built(spec: ModelSpec, device: torch.device) -> NeuralNetwork:
+    with seeded(torch.device("cpu"), 0):
+        network = build(spec).to(device)
+    _states[network] = _checked(spec, State(network))
+    return network
+
+
+def _checked(spec: ModelSpec, state: State) -> State:
+    """Raise ModelError if the network has nothing to train, or a vector cannot hold its numbers; returns its state."""
+    where = f"model {spec.name!r}"
+    if not state.trained:
+        raise ModelError(f"{where} has no parameter to train: none requires gradients")
+    for entry in state.entries:
+        if entry.role in (Role.TRAINED, Role.AVERAGED) and entry.dtype not in WIDTHS:
+            known = ", ".join(WIDTHS)
+            raise ModelError(
+                f"{where}: {entry.name} is of type {entry.dtype}; what is trained or averaged must be {known}"
+            )
+    return state
+
+
+def _state(network: NeuralNetwork) -> State:
+    state = _states.get(network)
+    if state is None:
+        state = _states[network] = State(network)
+    return state
+
+
 def entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
-    """The trained parameters and the running statistics, in the vector's order."""
-    found = _entries.get(network)
-    if found is None:  # finding them takes longer than loading a small network
-        found = _entries[network] = _find_entries(network)
-    return found
-
-
-def _find_entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
-    trained: list[Tensor] = list(network.parameters())
-    running = [
-        buffer
-        for name, buffer in network.named_buffers()
-        if name.endswith(("running_mean", "running_var"))  # not the counters, nor the spec's mean and std
-    ]
-    return trained, running
+    """The trained and the averaged tensors, in the vector's order."""
+    state = _state(network)
+    return state.trained, state.averaged
 
 
 def join(tensors: list[Tensor]) -> bytes:
-    """Concatenate `tensors` as little-endian float32."""
-    return b"".join([np.ascontiguousarray(tensor.detach().cpu().numpy(), "<f4").data for tensor in tensors])
+    """Concatenate the numbers of `tensors`, little-endian, each in its own width."""
+    return b"".join([_bytes(tensor.detach().cpu()) for tensor in tensors])
+
+
+def _bytes(tensor: Tensor) -> "memoryview | bytes":
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.contiguous().view(torch.uint16)  # numpy has no such type
+    numbers = tensor.numpy()
+    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")).data
 
 
 def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
-    """Split `data`, written by `join`, into tensors with the shapes and the device of `like`.
+    """Split `data`, written by `join`, into tensors with the shapes, the types and the device of `like`.
 
     Raises ValueError, naming `what`, if the number of bytes differs.
     """
-    count = sum(tensor.numel() for tensor in like)
-    if len(data) != 4 * count:
-        raise ValueError(f"{what}: {len(data)} bytes, not the {4 * count} of {count} numbers of 4 bytes")
-    flat = torch.from_numpy(np.frombuffer(data, "<f4").astype(np.float32)).to(like[0].device)
-    parts = flat.split([tensor.numel() for tensor in like])
-    return [part.reshape(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
+    # Copies, aligned by torch: on numbers at other addresses some operations round differently.
+    return [part.clone().to(tensor.device) for part, tensor in zip(_parts(data, like, what), like, strict=True)]
+
+
+def _parts(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
+    """The numbers of `data` in the shapes and types of `like`, on the processor."""
+    Layout.of((_type(tensor), tensor.numel()) for tensor in like).check(data, what)
+    found, at = [], 0
+    for tensor in like:
+        numbers = np.frombuffer(data, np.uint8, tensor.numel() * tensor.element_size(), at)
+        found.append(torch.from_numpy(numbers.copy()).view(tensor.dtype).view(tensor.shape))
+        at += len(numbers)
+    return found
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def flatten(network: NeuralNetwork) -> bytes:
     """The vector of the network."""
-    trained, running = entries(network)
-    return join(trained + running)
+    trained, averaged = entries(network)
+    return join(trained + averaged)
 
 
 def load(network: NeuralNetwork, data: bytes) -> None:
@@ -88,13 +254,20 @@ def load(network: NeuralNetwork, data: bytes) -> None:
 
     Raises ValueError if its length is not the network's.
     """
-    trained, running = entries(network)
-    tensors = trained + running
-    values = split(data, tensors, f"parameters of {network.spec.name}")
+    trained, averaged = entries(network)
+    tensors = trained + averaged
+    values = _parts(data, tensors, f"parameters of {network.spec.name}")
     with torch.no_grad():
         for tensor, value in zip(tensors, values, strict=True):
             tensor.copy_(value)
             tensor.grad = None  # an update that failed may have left one
+
+
+def loaded(spec: ModelSpec, device: torch.device, data: bytes, role: str = "student") -> NeuralNetwork:
+    """The network of `cached` with the vector `data`. Raises ValueError if its length is not the network's."""
+    network = cached(spec, device, role)
+    load(network, data)
+    return network
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
@@ -105,26 +278,81 @@ def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
 
 def size(spec: ModelSpec) -> int:
     """The length of the vector, in numbers."""
-    return sum(_sizes(spec, builder(spec)))
+    return layout(spec).numbers
 
 
 def trained_size(spec: ModelSpec) -> int:
     """The number of trained numbers in the vector, which come first."""
-    return _sizes(spec, builder(spec))[0]
+    return trained_layout(spec).numbers
+
+
+def layout(spec: ModelSpec) -> Layout:
+    """The types and widths of the vector's numbers."""
+    return _layouts(spec, builder(spec))[0]
+
+
+def trained_layout(spec: ModelSpec) -> Layout:
+    """The layout of the trained numbers, which come first."""
+    return _layouts(spec, builder(spec))[1]
+
+
+def entries_of(spec: ModelSpec) -> tuple[Entry, ...]:
+    """The tensors of the network's state: the trained ones, then the averaged, the frozen and the kept ones."""
+    return _state(cached(spec, choose_device("cpu"))).entries
+
+
+@lru_cache(maxsize=64)
+def _layouts(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> tuple[Layout, Layout]:
+    state = _state(cached(spec, choose_device("cpu")))
+    return state.layout, state.layout.first(sum(tensor.numel() for tensor in state.trained))
 
 
 @lru_cache(maxsize=64)
 def feature_count(spec: ModelSpec) -> int:
     """The number of features that the network computes for a point."""
     network = cached(spec, choose_device("cpu"))
-    was = network.training
-    with torch.no_grad():
-        count = network.eval().embed(torch.zeros(1, *spec.shape)).shape[1]
-    network.train(was)
-    return int(count)
+    with torch.no_grad(), seeded(torch.device("cpu"), 0):
+        return int(network.eval().embed(torch.zeros(1, *spec.shape)).shape[1])
+
+
+def check(spec: ModelSpec) -> None:
+    """Raise PluginError if a plugin's network cannot be built or trained, or does not fit its inputs and classes.
+
+    A batch of two points of zeros passes through it, forward and back. The network must be the same each time that it
+    is built, apart from what travels. Raises ModelError for any network that has nothing to train, or numbers that no
+    vector can hold.
+    """
+    networks.check(spec)
+    device = choose_device("cpu")
+    with networks.blamed(spec, "cannot be trained"):
+        network = cached(spec, device)
+        if MODELS[spec.name].build is None:
+            return
+        with seeded(device, 0):
+            logits = network(torch.zeros(2, *spec.shape))
+            nn.functional.cross_entropy(logits, torch.zeros(2, dtype=torch.int64)).backward()
+        entries(network)
+        again = _states[_built(spec, device)]
+        state = _states[cached(spec, device)]
+        if again.entries != state.entries:
+            raise ValueError("it has other parameters and buffers each time that it is built")
+        if other := again.differing(state):
+            wanted = "draw its numbers from the global generator of torch, numpy or Python, or from one with a seed"
+            raise ValueError(f"{other} is not sent, and has other numbers each time that it is built: {wanted}")
+
+
+def least_batch(spec: ModelSpec) -> int:
+    """The fewest points with which the network can be trained: 2 if it normalises each number over a batch, else 1."""
+    return _least_batch(spec, builder(spec))
 
 
 @lru_cache(maxsize=64)
-def _sizes(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> tuple[int, int]:
-    trained, running = (sum(t.numel() for t in part) for part in entries(cached(spec, choose_device("cpu"))))
-    return trained, running
+def _least_batch(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> int:
+    network = _built(spec, choose_device("cpu"))  # a job may be at work with the cached one
+    with torch.no_grad(), seeded(torch.device("cpu"), 0):
+        try:
+            if network(torch.zeros(1, *spec.shape)).isfinite().all():
+                return 1
+        except Exception:  # "Expected more than 1 value per channel when training", or that of somebody's own layer
+            pass
+        return 2 if network(torch.zeros(2, *spec.shape)).isfinite().all() else 1

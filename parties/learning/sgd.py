@@ -20,7 +20,7 @@ from tacit.parties.learning.local_update import (
     Run,
     Trained,
 )
-from tacit.parties.learning.parameters import cached, entries, flatten, load
+from tacit.parties.learning.parameters import entries, flatten, loaded
 from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["as_images", "augment", "on_device", "scaled", "train"]
@@ -131,8 +131,7 @@ def train(
     plan = update.batches(len(labeled), len(others))
     rate = update.rate(len(labeled), round_number)
     random = generator(seed, "batches", round_number)
-    network = cached(spec, device)
-    load(network, parameters)
+    network = loaded(spec, device, parameters)
     trained = entries(network)[0]
     run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
     active = _begin(run, update.additions, received, kept)
@@ -142,8 +141,6 @@ def train(
     descent = _Descent(trained, rate, update)
     total, one = torch.zeros((), device=device), torch.ones((), device=device)
     shares: dict[int, Tensor] = {}  # each point's share in the loss of a batch, by the batch's size
-    if not network.training:  # train() goes through all modules
-        network.train()
     with seeded(device, seed, "update", round_number):
         for rows, known in _batches(plan, labeled, others, update.epochs, random):
             chosen = rows.to(device)
@@ -188,18 +185,26 @@ class _Descent:
     def __init__(self, parameters: list[Tensor], rate: float, update: LocalUpdate) -> None:
         self._parameters, self._rate = parameters, rate
         self._momentum, self._decay = update.momentum, update.weight_decay
-        self._velocity: list[Tensor] = []
+        self._velocity: dict[Tensor, Tensor] = {}
 
     def step(self) -> None:
         # These are the calls inside torch's optimisers, whose own overhead is as large as a layer of a small network.
-        moves = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        moving = self._parameters
+        moves = [parameter.grad for parameter in moving if parameter.grad is not None]
+        if len(moves) < len(moving):  # the batch does not reach all: as in torch, the others stay as they are
+            moving = [parameter for parameter in moving if parameter.grad is not None]
         if self._decay:
-            torch._foreach_add_(moves, self._parameters, alpha=self._decay)
-        if self._momentum and self._velocity:
-            torch._foreach_add_(moves, self._velocity, alpha=self._momentum)
+            torch._foreach_add_(moves, moving, alpha=self._decay)
         if self._momentum:
-            self._velocity = moves
-        torch._foreach_add_(self._parameters, moves, alpha=-self._rate)
+            pairs = [(move, self._velocity.get(one)) for move, one in zip(moves, moving, strict=True)]
+            before = [velocity for _, velocity in pairs if velocity is not None]
+            if before:
+                later = (
+                    moves if len(before) == len(moves) else [move for move, velocity in pairs if velocity is not None]
+                )
+                torch._foreach_add_(later, before, alpha=self._momentum)
+            self._velocity.update(zip(moving, moves, strict=True))
+        torch._foreach_add_(moving, moves, alpha=-self._rate)
         for parameter in self._parameters:
             parameter.grad = None
 

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from tacit.parties.learning.backend import Tensor, choose_device, nn, torch
+from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
 from tacit.parties.learning.inference import BATCH, embed_all
 from tacit.parties.learning.local_update import LocalData, LocalUpdate
 from tacit.parties.learning.measuring import fitted_costs
@@ -53,19 +53,29 @@ def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Oper
     network = cached(spec, choose_device("cpu")).eval()
     counts = {"multiply_adds": 0, "values": 0}
 
-    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def count(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        if not isinstance(output, Tensor):  # several outputs, as of a recurrent layer
+            counts["values"] += _numbers(output)
+            return
         counts["values"] += output.numel()
         if isinstance(module, nn.Conv2d | nn.Linear):
             counts["multiply_adds"] += output.numel() * module.weight[0].numel()
 
     hooks = [module.register_forward_hook(count) for module in network.modules() if _is_layer(module)]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), seeded(torch.device("cpu"), 0):
             network(torch.zeros(1, *spec.shape))
     finally:
         for hook in hooks:
             hook.remove()
     return Operations(**counts, numbers=size(spec), trained=trained_size(spec))
+
+
+def _numbers(outputs: object) -> int:
+    """The numbers in the first of several outputs, which holds the values for each point; the others are states."""
+    while isinstance(outputs, tuple | list) and outputs:
+        outputs = outputs[0]
+    return outputs.numel() if isinstance(outputs, Tensor) else 0
 
 
 def _is_layer(module: nn.Module) -> bool:

@@ -199,10 +199,10 @@ def exchanges_of(tables: CotrainingTables, method: CotrainingMethod) -> tuple[in
 
 
 def model_bytes(tables: CotrainingTables, held: Dataset) -> int | None:
-    """The bytes of one message of FedAvg with the network of [model], 4 P; None if no client has a network."""
+    """The bytes of one message of FedAvg with the network of [model]; None if no client has a network."""
     if "network" not in names_of(tables):
         return None
-    return 4 * jobs.size(model_of(tables, held))
+    return jobs.layout(model_of(tables, held)).size
 
 
 def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:

@@ -28,7 +28,8 @@ class Parts:
 
 
 class Dealt(NamedTuple):
-    """The points of each client by its name, and the devices and links of all parties."""
+    """The points of each client by its name, the devices and links of all parties, and all points of the run."""
 
     shards: Mapping[str, Shard]
     fleet: Fleet
+    parts: Parts

@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.update | LocalModel | client -> server | 4 P, the additions' and 16 | `Plain`: model, weight and loss |
+| train.update | LocalModel | client -> server | P, the additions' and 16 | `Plain`: model, weight and loss |
 | setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
 | sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
 | setup.*, sum.* | those of `decryptors` and `flamingo` | | | `Flamingo`: keys for many rounds, one message a client |
@@ -10,14 +10,14 @@
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 | setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
-The last four are in `secure_averages`. P numbers of a model, float32. A model weighs 1, or the points that it was
-trained on; of an addition's vectors some are averaged with these weights, some all alike. `Secure` sums in fixed point
-w x for each vector, then w, 1 and the loss of each client, so an average is exact to 2^-32. With `training.value_bits`
-= v it sums integers of v bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x
-clipped to [-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and the loss alone: all
-models weigh 1, and reports are counted. Its proof bounds each number of a model by c, so one client moves a number of
-the average by 2 c / n at most. There is no proof of a norm, as PINE has one: reports hold models, whose norm does not
-bound how far an update goes.
+The last four are in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A
+model weighs 1, or the points that it was trained on; of an addition's vectors some are averaged with these weights,
+some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each client, so an average
+is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that are just wide enough
+(`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in several words of v
+bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof bounds each number
+of a model by c, so one client moves a number of the average by 2 c / n at most. There is no proof of a norm, as PINE
+has one: reports hold models, whose norm does not bound how far an update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
 So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
-from tacit.parties.learning.vectors import average, decode, encode
+from tacit.parties.learning.vectors import Layout, average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto import fixed_point
@@ -134,10 +134,20 @@ class Update:
 
 @dataclass(frozen=True)
 class Expected:
-    """The bytes of each vector, the model first, and true for each vector that is averaged with the models' weights."""
+    """The layout of each vector, the model first, and true for each that is averaged with the models' weights."""
 
-    sizes: tuple[int, ...]
+    layouts: tuple[Layout, ...]
     weighted: tuple[bool, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The bytes of each vector."""
+        return tuple(layout.size for layout in self.layouts)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers all vectors have."""
+        return sum(layout.numbers for layout in self.layouts)
 
 
 def update_in(sent: LocalModel, expected: Expected) -> Update:
@@ -150,9 +160,13 @@ def update_in(sent: LocalModel, expected: Expected) -> Update:
     weight, loss = _FIGURES.unpack(sent.figures)
     if not (math.isfinite(weight) and weight >= 0):
         raise ValueError(f"weight(={weight}) must be >= 0")
-    if not all(np.isfinite(decode(vector)).all() for vector in vectors):
+    if not all(map(_is_finite, vectors, expected.layouts)):
         raise ValueError("a model with numbers that are infinite or not a number, as where training diverges")
     return Update(vectors, weight, loss)
+
+
+def _is_finite(vector: bytes, layout: Layout) -> bool:
+    return bool(np.isfinite(decode(vector, layout)).all())
 
 
 def figures_of(update: Update) -> bytes:
@@ -285,7 +299,7 @@ class Plain:
         weights = [update.weight for update in trained.values()]
         work = average_work(len(trained), expected)
         columns = list(zip(*(update.vectors for update in trained.values()), strict=True))
-        means = await me.compute(work, _means, columns, weights, expected.weighted)
+        means = await me.compute(work, _means, columns, weights, expected)
         loss = float(np.mean([update.loss for update in trained.values()]))
         return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
 
@@ -307,13 +321,14 @@ class Plain:
 
 def average_work(models: int, expected: Expected) -> dict[str, int]:
     """The operations for the means of the vectors of `models` clients."""
-    return {"vector.add": models * sum(expected.sizes) // 4}
+    return {"vector.add": models * expected.numbers}
 
 
-@hollow(lambda columns, weights, weighted: tuple(blank(len(column[0])) for column in columns))
-def _means(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> tuple[bytes, ...]:
+@hollow(lambda columns, weights, expected: tuple(map(blank, expected.sizes)))
+def _means(columns: list[tuple[bytes, ...]], weights: list[float], expected: Expected) -> tuple[bytes, ...]:
     return tuple(
-        average(column, weights if by_weight else None) for column, by_weight in zip(columns, weighted, strict=True)
+        average(column, weights if by_weight else None, layout)
+        for column, by_weight, layout in zip(columns, expected.weighted, expected.layouts, strict=True)
     )
 
 
@@ -322,7 +337,7 @@ def written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected
 
     Clients refuse a second sum that begins with one model.
     """
-    return tuple(map(encode, means) if me.world.hollow is None else map(blank, expected.sizes))
+    return tuple(map(encode, means, expected.layouts) if me.world.hollow is None else map(blank, expected.sizes))
 
 
 @dataclass(frozen=True)
@@ -377,7 +392,7 @@ class Secure:
 
     def dimension(self, expected: Expected) -> int:
         """The words of the sum: those of the vectors, then weight, 1 and loss."""
-        return sum(expected.sizes) // 4 + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
+        return expected.numbers + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
 
     def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
         fewest = self.fewest(least)
@@ -416,19 +431,19 @@ class Secure:
         if update.words is not None:
             last = fixed_point.encode(np.array([update.weight, 1.0, update.loss]), self.fraction_bits, 1)
             return np.concatenate([update.words, last])
-        trained, vectors = update.weight > 0, list(zip(update.vectors, expected.weighted, strict=True))
+        trained, decoded = update.weight > 0, map(decode, update.vectors, expected.layouts)
+        vectors = list(zip(decoded, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
         if (quantised := self.quantised) is None:
             parts: list[NDArray[Any]] = [
-                (update.weight if by_weight else float(trained)) * decode(vector).astype(np.float64)
+                (update.weight if by_weight else float(trained)) * vector.astype(np.float64)
                 for vector, by_weight in vectors
             ]
             return np.concatenate([*parts, np.array([update.weight, float(trained), loss])])
         weight = min(int(update.weight), quantised.weight)
         try:
             parts = [
-                quantised.encode(decode(vector)) * np.uint64(weight if by_weight else trained)
-                for vector, by_weight in vectors
+                quantised.encode(vector) * np.uint64(weight if by_weight else trained) for vector, by_weight in vectors
             ]
             whole = _LOSS_RANGE + min(max(loss, -_LOSS_RANGE), _LOSS_RANGE)
             rest = round(whole * (1 << _LOSS_BITS)) if trained else 0  # a NaN is no integer
@@ -436,21 +451,21 @@ class Secure:
             refuse(me, f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
         if not update.in_range and me.world.hollow is None:
-            parts[0] = self._beyond(quantised, update, weight if expected.weighted[0] else int(trained))
+            parts[0] = self._beyond(quantised, vectors[0][0], weight if expected.weighted[0] else int(trained))
         figures = [weight, int(trained)]
         for _ in range(-(-_LOSS_LENGTH // quantised.bits)):
             figures.append(rest & quantised.largest)
             rest >>= quantised.bits
         return np.concatenate([*parts, np.array(figures, np.uint64)])
 
-    def _beyond(self, quantised: Quantised, update: Update, weight: int) -> NDArray[np.uint64]:
+    def _beyond(self, quantised: Quantised, numbers: NDArray[np.floating], weight: int) -> NDArray[np.uint64]:
         """The words of a Byzantine client's model, whose numbers are not clipped: they wrap around."""
-        integers = quantised.unclipped(decode(update.vectors[0]), (1 << 62) // max(1, weight))
+        integers = quantised.unclipped(numbers, (1 << 62) // max(1, weight))
         return (integers * weight % self.modulus).astype(np.uint64)
 
     def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
         """Decode the mean of each vector, the number of clients that had trained, and the mean of their losses."""
-        ends = np.cumsum(expected.sizes) // 4
+        ends = np.cumsum([layout.numbers for layout in expected.layouts])
         if (quantised := self.quantised) is None:
             values = total.values
             weight, count, loss = values[-3:].tolist()

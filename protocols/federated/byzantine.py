@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
@@ -52,7 +52,7 @@ class FalseUpdate:
 
     `numbers`: the trained numbers of a model, which are its first ones. `weight`: s. `seed`: that of the noise.
     `largest`: the magnitude to which numbers are clipped. `in_range`: that is the one to which honest clients clip
-    theirs. Raises ValueError for another kind.
+    theirs. `layout`: that of the model; None: all numbers are float32. Raises ValueError for another kind.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class FalseUpdate:
     seed: int
     largest: float = LARGEST
     in_range: bool = False
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in FALSE_UPDATES:
@@ -68,14 +69,15 @@ class FalseUpdate:
 
     def model(self, before: bytes, trained: bytes, name: str, number: int) -> bytes:
         """The model that the client `name` sends in round `number`, in which it `trained` one from `before`."""
-        began, found = decode(before).astype(np.float64), decode(trained).astype(np.float64)
+        began, found = (decode(vector, self.layout).astype(np.float64) for vector in (before, trained))
         if self.kind == "noise":
             update = self.weight * generator(self.seed, "false update", name, number).standard_normal(self.numbers)
         else:
             sign = -1.0 if self.kind == "stuffed" else 1.0
             update = sign * self.weight * (found - began)[: self.numbers]
         false = np.nan_to_num(began[: self.numbers] + update, nan=0.0)  # training may have diverged
-        return encode(np.concatenate([np.clip(false, -self.largest, self.largest), found[self.numbers :]]))
+        whole = np.concatenate([np.clip(false, -self.largest, self.largest), found[self.numbers :]])
+        return encode(whole, self.layout)
 
 
 def falsified_work(numbers: int) -> dict[str, int]:

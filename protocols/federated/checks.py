@@ -17,7 +17,13 @@ from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import SecAggPlus, Secure, tolerance_of
-from tacit.protocols.federated.experiment import model_of, settings_of, smallest_cohort, spending_by
+from tacit.protocols.federated.experiment import (
+    able_to_train,
+    model_of,
+    settings_of,
+    smallest_cohort,
+    spending_by,
+)
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
@@ -55,8 +61,6 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
-    if ALGORITHMS[tables.protocol.name].buffered:
-        _check_buffered(tables, labels)
     _check_tolerance(tables.training)
     _check_signed(tables)
     _check_augmentation(tables, held)
@@ -74,6 +78,9 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
+    _check_batches(tables, settings, labels)
+    if ALGORITHMS[tables.protocol.name].buffered:
+        _check_buffered(tables, able_to_train(settings, labels))
     _check_quantised(tables, settings)
     if isinstance(settings.averaging, Flamingo):
         _check_decryptors(tables, settings.together)
@@ -198,8 +205,18 @@ def _check_update(tables: TrainingTables) -> None:
         raise Problem("training.update", problem + toml(settings))
 
 
-def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
-    """Raise Problem for values of [training] that do not fit buffered averaging."""
+def _check_batches(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
+    """Raise Problem if no client has enough points for a batch of a network that normalises batches."""
+    least, alone = settings.update.least_batch, not settings.trains_unlabeled(1)
+    what = f"model {toml(tables.model.name)} normalises each batch, which needs {least} points"
+    if alone and tables.training.labeled_batch < least:
+        raise Problem("training.labeled_batch", f"{tables.training.labeled_batch} is too small: {what}")
+    if any(labels) and settings.private is None and not able_to_train(settings, labels):
+        raise Problem("model.name", f"no client has more than {max(labels)} labeled point, and {what}")
+
+
+def _check_buffered(tables: TrainingTables, able: int) -> None:
+    """Raise Problem for values of [training] that do not fit buffered averaging; `able`: the clients that train."""
     name, training = toml(tables.protocol.name), tables.training
     if training.averaging != "plain":
         problem = f"{toml(training.averaging)} does not go with protocol.name = {name}: clients of a secure sum begin "
@@ -209,7 +226,6 @@ def _check_buffered(tables: TrainingTables, labels: Collection[int]) -> None:
         problem = f"{toml(training.update)} has a part at the server that takes one round's average, and here is none"
         fit = [one for one, update in UPDATES.items() if _fits_buffer(update)]
         raise Problem("training.update", f"{problem}; allowed: {', '.join(map(toml, fit))}")
-    able = sum(1 for count in labels if count)
     for key, value in (("concurrency", training.concurrency), ("buffer", training.buffer)):
         if value is not None and value > able:
             problem = f"{value} is more than the clients with labels, each of whom is called once a round"
@@ -257,7 +273,7 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
         raise Problem("training.min_clients", f"{problem}; allowed: 2 or more")
     drawn, least = smallest_cohort(settings, labels), settings.averaging.fewest(settings.min_clients)
     if drawn < least:
-        able = sum(1 for count in labels if count) if alone else len(labels)
+        able = able_to_train(settings, labels)
         who = "clients with labels" if alone else "clients"
         cohort = f"{training.share:g} of {able} {who} are {drawn} in a round"
         if training.min_clients is not None and drawn >= settings.averaging.fewest(1):
@@ -268,7 +284,7 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
         if colluding and least == colluding + 2:
             problem += f", two more than the C = {colluding} that may collude with the server"
         raise Problem("training.share", f"{problem}; allowed: more clients, or a larger share")
-    others = (sum(1 for count in labels if count) if alone else len(labels)) - drawn
+    others = able_to_train(settings, labels) - drawn
     if settings.extra > others:
         problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
         raise Problem("training.extra", problem)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import TORCH
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
@@ -16,7 +17,15 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.experiment import Training, cohorts_of, settings_of, sum_dimension, trains, word_bits_of
+from tacit.protocols.federated.experiment import (
+    Training,
+    cohorts_of,
+    model_of,
+    settings_of,
+    sum_dimension,
+    trains,
+    word_bits_of,
+)  # fmt: skip
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.prediction import FedavgThenXclp
@@ -33,6 +42,7 @@ from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
+from tacit.sim.toml_text import toml
 
 __all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "TRAINING", "FederatedTraining", "NetworkTraining"]
 
@@ -66,6 +76,10 @@ class NetworkTraining(Part):
 
     def loaded(self, tables: TrainingTables) -> int:
         return TORCH
+
+
+_NAMED = 5
+"""The most clients that a caution names."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,21 @@ class LocalTraining(NetworkTraining):
         return found
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        return noise_cautions(tables.privacy, tables.entropy) if self.private else []
+        return noise_cautions(tables.privacy, tables.entropy) if self.private else self._sitting_out(tables, dealt())
+
+    def _sitting_out(self, tables: TrainingTables, dealt: Dealt) -> list[str]:
+        """A line with the clients whose labels make no batch of a network that normalises batches."""
+        if (least := jobs.least_batch(model_of(tables, dealt.parts.held))) == 1:
+            return []
+        labels = counted(dealt.shards)[1]
+        update = settings_of(tables, dealt.parts.held, labels=labels.values()).update
+        if any(addition.unlabeled for addition in update.additions):
+            return []
+        out = [name for name, count in labels.items() if count and not update.batches(count, 0).steps]
+        more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
+        why = f"model.name = {toml(tables.model.name)} normalises each batch, which needs {least} points"
+        few = f"{', '.join(out[:_NAMED])}{more}: too few labeled points to train, so never called to a round"
+        return [f"{few}; {why}"] if out else []
 
     def draws_noise(self, tables: TrainingTables) -> bool:
         return self.private and tables.privacy.noise_at == "clients"

@@ -58,7 +58,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.crypto import fixed_point
 from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
@@ -118,12 +118,13 @@ class Clipped:
             return ""
         return f"each client's noise has the deviation {own:.3g}, and a secure sum takes {least:.3g} to {most:.3g}"
 
-    def problem(self, model: bytes, parts: int) -> str:
+    def problem(self, model: bytes, parts: int, layout: Layout | None = None) -> str:
         """The reason why a client with noise refuses `model`; "" if there is none.
 
-        `model` is float32 numbers. Their distance must be small against the noise of one of `parts` clients.
+        Without a `layout` its numbers are float32. The distance of numbers of float32 of their size must be small
+        against the noise of one of `parts` clients.
         """
-        numbers = decode(model)
+        numbers = decode(model, layout)
         peak, own = np.abs(numbers).max(initial=0), self.own_deviation(parts)
         if not np.isfinite(peak):
             return "its model has numbers that are infinite or not a number"
@@ -133,18 +134,30 @@ class Clipped:
         limit = f"more than {_COARSEST:g} of the deviation of a client's noise, {own:.3g}"
         return f"the numbers of its model are up to {apart:.3g} apart, {limit}"
 
-    @hollow(lambda self, before, after, parts, fraction_bits, terms, entropy: filled(len(after) // 4, np.uint64))
+    @hollow(
+        lambda self, before, after, parts, fraction_bits, terms, entropy, layout=None: filled(
+            len(after) // 4 if layout is None else layout.numbers, np.uint64
+        )
+    )
     def words(
-        self, before: bytes, after: bytes, parts: int, fraction_bits: int, terms: int, entropy: Entropy
+        self,
+        before: bytes,
+        after: bytes,
+        parts: int,
+        fraction_bits: int,
+        terms: int,
+        entropy: Entropy,
+        layout: Layout | None = None,
     ) -> NDArray[Any]:
         """The part of a client with noise in a sum, (numbers,) words in units of 2^-fraction_bits modulo 2^64.
 
         It trained from the model `before` to `after`. The noise of `parts` clients is enough; `terms`: the most clients
-        in a sum. Raises ValueError if a number of `before` does not fit a sum.
+        in a sum. Without a `layout` all numbers are float32. Raises ValueError if a number of `before` does not fit a
+        sum.
         """
-        start = decode(before).astype(np.float64)
+        start = decode(before, layout).astype(np.float64)
         words = fixed_point.encode(start, fraction_bits, terms)
-        change, norm = _change(start, after)
+        change, norm = _change(start, after, layout)
         factor = min(1.0, self.clip * (1 - 1e-12) / norm) if norm else 1.0  # a hair less: products are rounded
         own = np.trunc(change * factor * 2.0**fraction_bits).astype(np.int64)
         noise = discrete_gaussian(self.own_deviation(parts) * 2.0**fraction_bits, own.shape, entropy)
@@ -162,29 +175,34 @@ class Clipped:
         """The operations of `released` for a model of `numbers` numbers."""
         return {"vector.add": 2 * numbers}
 
-    @hollow(lambda self, before, after: blank(len(after)))
-    def sent(self, before: bytes, after: bytes) -> bytes:
-        """The model that a client without noise of its own sends after training from `before` to `after`."""
-        start = decode(before).astype(np.float64)
-        change, norm = _change(start, after)
+    @hollow(lambda self, before, after, layout=None: blank(len(after)))
+    def sent(self, before: bytes, after: bytes, layout: Layout | None = None) -> bytes:
+        """The model that a client without noise of its own sends after training from `before` to `after`.
+
+        Without a `layout` all numbers are float32; rounding to narrower ones comes after clipping.
+        """
+        start = decode(before, layout).astype(np.float64)
+        change, norm = _change(start, after, layout)
         if norm is None:
             return before
         if norm <= self.clip:
             return after  # to the bit what FedAvg sends
-        return encode(start + change * (self.clip / norm))
+        return encode(start + change * (self.clip / norm), layout)
 
-    @hollow(lambda self, mean, models, entropy: blank(len(mean)))
-    def released(self, mean: bytes, models: int, entropy: Entropy) -> bytes:
+    @hollow(lambda self, mean, models, entropy, layout=None: blank(len(mean)))
+    def released(self, mean: bytes, models: int, entropy: Entropy, layout: Layout | None = None) -> bytes:
         """The next model, made from the `mean` of this number of models."""
         deviation = self._deviation / models if self.at == "server" else 0.0
         if not deviation:
             return mean
-        numbers = decode(mean).astype(np.float64)
-        return encode(numbers + deviation * gaussian(numbers.shape, entropy))
+        numbers = decode(mean, layout).astype(np.float64)
+        return encode(numbers + deviation * gaussian(numbers.shape, entropy), layout)
 
 
-def _change(start: NDArray[np.float64], after: bytes) -> tuple[NDArray[np.float64], float | None]:
+def _change(
+    start: NDArray[np.float64], after: bytes, layout: Layout | None
+) -> tuple[NDArray[np.float64], float | None]:
     """The change from the model `start` to `after`, and its L2 norm; zeros and None where training has diverged."""
-    change = decode(after) - start
+    change = decode(after, layout) - start
     norm = float(np.linalg.norm(change))
     return (change, norm) if np.isfinite(norm) else (np.zeros_like(start), None)

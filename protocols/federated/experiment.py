@@ -58,6 +58,7 @@ __all__ = [
     "BufferedTraining",
     "Kinds",
     "Training",
+    "able_to_train",
     "averaging_of",
     "cohorts_of",
     "method_of",
@@ -133,7 +134,7 @@ class Training:
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
         spec = self.settings.spec
-        first = jobs.initial(spec, tables.seed) if world.hollow is None else blank(4 * jobs.size(spec))
+        first = jobs.initial(spec, tables.seed) if world.hollow is None else blank(jobs.layout(spec).size)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
         self.helpers: tuple[Helper, ...] = ()
         if isinstance(averaging := self.settings.averaging, Proved):
@@ -190,7 +191,8 @@ class BufferedTraining(Training):
 
     def plan(self) -> None:
         """Announce the work of the run, assuming that clients take turns; the real order depends on their speed."""
-        settings, able = self.settings, [known for known in self._labels.values() if known]
+        settings = self.settings
+        able = [known for known in self._labels.values() if settings.labels_used(known, 1)]
         for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
             self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
 
@@ -203,8 +205,9 @@ def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int)
     names, found = tuple(labels), []
     for number in range(1, settings.rounds + 1):
         source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
-        members = cohort.draw(names, labels, settings.share, source, only_labeled=alone)
-        found.append(cohort.enlarged(members, names, labels, settings.extra, source, only_labeled=alone))
+        used = {name: settings.labels_used(count, number) for name, count in labels.items()}
+        members = cohort.draw(names, used, settings.share, source, only_labeled=alone)
+        found.append(cohort.enlarged(members, names, used, settings.extra, source, only_labeled=alone))
     return found
 
 
@@ -301,13 +304,20 @@ def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int])
         heaviest = max(1, *labels) if training.weighting == "points" else 1
         most = largest(Secure.fraction_bits, 2 * tables.data.clients * heaviest)
     seed = int.from_bytes(derive(tables.seed, "byzantine"))
-    false = FalseUpdate(keys.kind, jobs.trained_size(spec), keys.weight, seed, most, in_range)
+    layout = jobs.layout(spec)
+    most = min(most, layout.largest / 2)
+    false = FalseUpdate(keys.kind, jobs.trained_size(spec), keys.weight, seed, most, in_range, layout)
     return dict.fromkeys(byzantine_clients(tables), false)
 
 
 def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
-    return replace(settings, able=sum(1 for count in labels if count)).called(1)
+    return rounded_up(settings.share, able_to_train(settings, labels))
+
+
+def able_to_train(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """How many clients with these numbers of `labels` can train in the first round."""
+    return len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if settings.labels_used(count, 1))
 
 
 def settings_of(
@@ -331,6 +341,7 @@ def settings_of(
         restart=0 if method.labeller is None else training.label_from - 1,
         augmentation=training.augmentation,
         device=training.device,
+        least_batch=jobs.least_batch(spec),
         additions=tuple(addition for addition, _ in method.additions),
     )
     algorithm = ALGORITHMS[tables.protocol.name]
@@ -340,7 +351,9 @@ def settings_of(
             fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes, tables.data.clients)
         )
     elif algorithm.buffered:
-        kind = partial(fedbuff.BufferedSettings, **_buffer_of(tables, labels))
+        kind = partial(
+            fedbuff.BufferedSettings, **_buffer_of(tables, [n for n in labels if update.batches(n, 0).steps])
+        )
     settings = kind(
         spec,
         update,
@@ -356,8 +369,8 @@ def settings_of(
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
-        able=sum(1 for count in labels if count),
     )
+    settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if isinstance(settings.averaging, Secure):
         settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
@@ -379,7 +392,8 @@ def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
     In private training, clients that have not enrolled are drawn like those that have labels.
     """
     everybody = settings.private is not None or settings.trains_unlabeled(settings.rounds)
-    return rounded_up(settings.share, len(labels) if everybody else sum(1 for count in labels if count))
+    able = len(labels) if everybody else sum(1 for count in labels if settings.labels_used(count, settings.rounds))
+    return rounded_up(settings.share, able)
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:

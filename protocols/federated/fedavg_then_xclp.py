@@ -3,11 +3,12 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.* | those of `round` | | | rounds of federated averaging on labels alone |
-| train.open | TrainingRound | server -> every client | 4 P | after the last round: the model |
+| train.open | TrainingRound | server -> every client | P | after the last round: the model |
 | predict.embed | | | | each client computes the features of all its points |
 | setup.*, lsh.*, hamming.*, ... | those of `xclp` | | | XCLP among all clients, on these features |
 
-P numbers of the model, float32. Points that are new or have no label take no part in the training.
+P: the bytes of the model, each number in its own width. Points that are new or have no label take no part in the
+training.
 
 Paper: Scott, Yeo, Lampert (XCLP), Section 4.1, "finetuned": the preprocessing function h is the feature extractor of a
 network after federated averaging; Appendix B.1, "linear": that of two linear layers.

@@ -19,9 +19,9 @@ optimization, 2019, section 5.2, with any other.
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
-| train.open | TrainingRound | server -> each that is called | 4 P | the model, so that M_c clients are at work |
-| train.update | BufferedModel | client -> server | 4 P + 16 | y, n_i and loss, and the round in which it was called |
-| train.buffer | TrainingRound | server -> one client | 4 P | for each model but a round's last: another client's turn |
+| train.open | TrainingRound | server -> each that is called | P | the model, so that M_c clients are at work |
+| train.update | BufferedModel | client -> server | P + 16 | y, n_i and loss, and the round in which it was called |
+| train.buffer | TrainingRound | server -> one client | P | for each model but a round's last: another client's turn |
 | train.average | Dismissed | server -> who is at work at the end | 0 | training is over |
 
 A round is one filling of the buffer. Its end is the next move of the model, and clients stay at work over it.
@@ -49,8 +49,9 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import LocalModel, Update, figures_of, update_in
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -169,7 +170,7 @@ class FedBuffServer(FedAvgServer):
     def call(self, number: int) -> tuple[str, ...]:
         """Sample available clients c and run FedBuff-client(w^t) on them."""
         settings, end = self.settings, self.world.loop.time() + self.settings.deadline
-        able = [name for name in self.present if name in self.enrolled and self.enrolled[name].labeled]
+        able = [name for name in self.present if name in self.enrolled and self.has_labels(name)]
         free = [name for name in able if name not in self.at_work and name not in self._called]
         # The first of a round are drawn as FedAvg draws them.
         turn = (len(self._called),) if self._called else ()
@@ -180,6 +181,10 @@ class FedBuffServer(FedAvgServer):
         self.at_work |= dict.fromkeys(members, Call(number, self.version, end))
         self.send_model(members)
         return members
+
+    def has_labels(self, name: str) -> bool:
+        """Return true if the client has enrolled with labels that make a batch."""
+        return self.settings.labels_used(self.enrolled[name].labeled, 1) > 0
 
     def may_call(self, members: tuple[str, ...]) -> tuple[str, ...]:
         return self.clients
@@ -261,8 +266,9 @@ class FedBuffServer(FedAvgServer):
             for one, tau in zip(full, staleness, strict=True)
         ]
         total = sum(one.weight for one in full)
-        work = moved_work(len(full), len(self.model) // 4)
-        self.model = await self.compute(work, moved, self.model, changes, total, settings.server_rate)
+        layout = jobs.layout(settings.spec)
+        work = moved_work(len(full), layout.numbers)
+        self.model = await self.compute(work, moved, self.model, changes, total, settings.server_rate, layout)
         self.version += 1
         used = {call.version for call in self.at_work.values()}
         self.versions = {version: model for version, model in self.versions.items() if version in used}
@@ -315,14 +321,21 @@ def moved_work(models: int, numbers: int) -> dict[str, int]:
     return {"vector.add": (2 * models + 1) * numbers}
 
 
-@hollow(lambda model, changes, total, rate: blank(len(model)))
-def moved(model: bytes, changes: Iterable[tuple[bytes, bytes, float]], total: float, rate: float) -> bytes:
+@hollow(lambda model, changes, total, rate, layout=None: blank(len(model)))
+def moved(
+    model: bytes,
+    changes: Iterable[tuple[bytes, bytes, float]],
+    total: float,
+    rate: float,
+    layout: Layout | None = None,
+) -> bytes:
     """Compute w + eta_g sum_i f_i (y_i - w_i) / `total`, where `changes` are y_i, w_i and f_i; sums are float64, in
     order.
 
-    `total`: sum n_i; f_i = n_i s(tau_i).
+    `total`: sum n_i; f_i = n_i s(tau_i). Without a `layout` all numbers are float32.
     """
-    mean = np.zeros(len(model) // 4)
+    before = decode(model, layout)
+    mean = np.zeros(len(before))
     for trained, began, factor in changes:
-        mean += factor * (decode(trained).astype(np.float64) - decode(began))
-    return encode(decode(model) + rate * mean / total)
+        mean += factor * (decode(trained, layout).astype(np.float64) - decode(began, layout))
+    return encode(before + rate * mean / total, layout)

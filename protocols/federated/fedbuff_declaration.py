@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.data.splits import Shard
+from tacit.parties.learning.vectors import decode
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -24,7 +25,7 @@ from tacit.protocols.federated.declaration import (
 )
 from tacit.protocols.federated.experiment import BufferedTraining
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.federated.promises import Numbers, again, begun, close, points_of
+from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, points_of
 from tacit.protocols.federated.round import TrainingRound
 from tacit.protocols.parts import Among, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
@@ -56,20 +57,23 @@ def equals_replayed_buffer(trial: Trial, affected: Affected) -> Iterator[str]:
         calls = list(zip(record.averaged, record.began_in, strict=True))
         options = [begun(trial, name, number, trial.models[number - 1]) for name, number in calls]
         stale = [moves[record.number - 1] - moves[number - 1] for _, number in calls]
-        found = np.frombuffer(after, "<f4").astype(np.float64)
-        if not any(close(found, _moved(trial, before, chosen, stale)) for chosen in itertools.product(*options)):
+        layout = layout_of(trial)
+        found = decode(after, layout).astype(np.float64)
+        if not any(
+            close(found, _moved(trial, before, chosen, stale), layout) for chosen in itertools.product(*options)
+        ):
             yield f"the model of round {record.number} is not that of {', '.join(record.averaged)}"
 
 
 def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[int]) -> Numbers:
     """The model `before`, moved by `updates` with these numbers of moves as staleness."""
-    training, change, total = trial.scenario.training, 0.0, 0.0
+    training, change, total, layout = trial.scenario.training, 0.0, 0.0, layout_of(trial)
     for one, tau in zip(updates, stale, strict=True):
-        trained = np.frombuffer(again(trial, one)[0].parameters, "<f4").astype(np.float64)
+        trained = decode(again(trial, one)[0].parameters, layout).astype(np.float64)
         weight = points_of(one.arguments) if training.weighting == "points" else 1
-        change = change + weight * (trained - np.frombuffer(one.arguments[1], "<f4")) / (1 + tau) ** training.staleness
+        change = change + weight * (trained - decode(one.arguments[1], layout)) / (1 + tau) ** training.staleness
         total += weight
-    model: Numbers = np.frombuffer(before, "<f4") + training.server_rate * change / total
+    model: Numbers = decode(before, layout) + training.server_rate * change / total
     return model
 
 
@@ -121,7 +125,9 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
 def places_are_filled(trial: Trial, affected: Affected) -> Iterator[str]:
     """Each round calls as many clients as there are places, or all that have labels and are known to be there."""
     settings = trial.simulation.server.settings
-    able = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
+    able = {
+        client.name for client in trial.simulation.clients if settings.labels_used(int(client.shard.labeled.sum()), 1)
+    }
     heard: set[str] = set()
     gone: set[str] = set()
     known: dict[int, set[str]] = {}

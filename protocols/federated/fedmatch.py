@@ -33,6 +33,7 @@ import numpy as np
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import Layout
 from tacit.parties.server import Server
 from tacit.protocols.federated.method import Companion, Method, Options
 from tacit.sim.compute import Work
@@ -93,7 +94,7 @@ class _Disjoint(Active):
 
         self._settings, self._run = settings, run
         theta = [parameter.detach() for parameter in run.parameters]
-        length = 4 * sum(tensor.numel() for tensor in theta)
+        length = sum(tensor.numel() * tensor.element_size() for tensor in theta)
         if len(received) % length:
             raise ValueError(f"FedMatch: {len(received)} bytes are not whole vectors of {length}")
         parts = [received[at : at + length] for at in range(0, len(received), length)]
@@ -121,7 +122,9 @@ class _Disjoint(Active):
         gradients = [torch.zeros_like(psi) for psi in self._psi]
         term = self._agreement(batch)
         if term is not None:
-            found = torch.autograd.grad(term, self._run.parameters, retain_graph=True)
+            found = torch.autograd.grad(
+                term, self._run.parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+            )
             gradients = [gradient.clone() for gradient in found]
         for gradient, psi, sigma in zip(gradients, self._psi, self._sigma, strict=True):
             gradient.add_(psi.sign(), alpha=self._settings.l1).add_(psi - sigma, alpha=2 * self._settings.l2)
@@ -156,7 +159,8 @@ class _Disjoint(Active):
         scale = self._settings.supervised * len(batch.labels) / max(1, batch.labeled)  # a mean over the labeled ones
         parts = zip(self._run.parameters, self._sigma, self._psi, self._unsupervised, strict=True)
         for parameter, sigma, psi, unsupervised in parts:
-            assert parameter.grad is not None
+            if parameter.grad is None:  # the labeled points do not reach it
+                parameter.grad = parameter.new_zeros(parameter.shape)
             parameter.grad.mul_(scale)
             psi.mul_(1 - rate * decay).sub_(unsupervised, alpha=rate)
             sigma.mul_(1 - rate * decay).sub_(parameter.grad, alpha=rate)
@@ -185,8 +189,8 @@ class Helpers(Companion):
         self._models: dict[str, bytes] = {}
         self._chosen: dict[str, tuple[str, ...]] = {}
 
-    def size(self, spec: ModelSpec) -> int:
-        return 4 * jobs.trained_size(spec)
+    def layout(self, spec: ModelSpec) -> Layout:
+        return jobs.trained_layout(spec)
 
     def outgoing(self, client: str) -> bytes:
         return self._mean + together(self._own[name] for name in self._chosen.get(client, ()))

@@ -47,8 +47,8 @@ class _Proximal(Active):
 
     def gradients(self, batch: Batch) -> None:
         for parameter, start in zip(self._parameters, self._start, strict=True):
-            assert parameter.grad is not None
-            parameter.grad.add_(parameter.detach() - start, alpha=self._mu)
+            if parameter.grad is not None:  # what no batch reaches stays as it was
+                parameter.grad.add_(parameter.detach() - start, alpha=self._mu)
 
 
 # --- the method: FedAvg's server needs no term

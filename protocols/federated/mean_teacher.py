@@ -64,12 +64,10 @@ class Teaching(Active):
     """The teacher in one update, with a fixed weight of the consistency loss."""
 
     def __init__(self, run: Run, received: bytes, decay: float, weight: float) -> None:
-        from tacit.parties.learning.parameters import cached, entries, flatten, load
+        from tacit.parties.learning.parameters import entries, flatten, loaded
 
         self._decay, self.weight, self._student = decay, weight, run.parameters
-        self.teacher = cached(run.spec, run.device, "teacher")
-        load(self.teacher, received or flatten(run.network))
-        self.teacher.train()
+        self.teacher = loaded(run.spec, run.device, received or flatten(run.network), "teacher")
         self._moving = entries(self.teacher)[0]
 
     def loss(self, batch: Batch) -> "Tensor | None":

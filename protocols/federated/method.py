@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Addition
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.vectors import Layout
 from tacit.parties.server import Server
 from tacit.protocols.federated.labelling import Labeller
 from tacit.protocols.federated.server_update import ServerUpdate
@@ -39,9 +40,13 @@ class Companion:
     weighted: ClassVar[bool] = False
     individual: ClassVar[bool] = False
 
+    def layout(self, spec: ModelSpec) -> Layout:
+        """The layout of the vector that each client sends, the same in all rounds."""
+        return Layout()
+
     def size(self, spec: ModelSpec) -> int:
-        """The number of bytes that each client sends, the same in all rounds: a vector of float32."""
-        return 0
+        """The number of bytes of that vector."""
+        return self.layout(spec).size
 
     def outgoing(self, client: str) -> bytes:
         """The bytes sent to `client` beside the model."""
@@ -83,8 +88,8 @@ class Averaged(Companion):
     def __init__(self) -> None:
         self._vector = b""
 
-    def size(self, spec: ModelSpec) -> int:
-        return 4 * jobs.size(spec)
+    def layout(self, spec: ModelSpec) -> Layout:
+        return jobs.layout(spec)
 
     def outgoing(self, client: str) -> bytes:
         return self._vector

@@ -105,7 +105,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._best: tuple[float, int, bytes] | None = None
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
-        self._before = server.model
+        self._before, self._layout = server.model, jobs.layout(server.settings.spec)
         self._quantising = quantising(server.settings)
         self._numbers, self._clipped, self._largest = 0, 0, 0.0  # of the models trained in this round
         if self._quantising is not None:
@@ -121,7 +121,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         if party in self._server.settings.byzantine:
             return
         if self._quantising is not None and isinstance(result, Trained) and result.steps:
-            magnitudes = np.abs(decode(result.parameters))
+            magnitudes = np.abs(decode(result.parameters, self._layout))
             self._numbers += len(magnitudes)
             self._clipped += int((magnitudes > self._quantising[1]).sum())
             self._largest = max(self._largest, float(magnitudes.max(initial=0.0)))
@@ -134,7 +134,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
                 weight = points_of(arguments) if self._server.settings.by_points else 1
                 number, false = self._clients[party].round, self._server.settings.byzantine
                 sent, in_range = sent_model(false, party, number, self._before, result.parameters)
-                self._trained.setdefault(party, []).append(SentModel(decode(sent), weight, in_range))
+                self._trained.setdefault(party, []).append(SentModel(decode(sent, self._layout), weight, in_range))
 
     def _equals(self, record: Record) -> bool | None:
         """Return true if a round's average equals that of its survivors' models, computed in numpy; None if not
@@ -143,10 +143,11 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._trained, self._held, self._before = {}, 0, self._server.model
         if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):
             return None
-        found = decode(self._server.mean).astype(np.float64)
+        found = decode(self._server.mean, self._layout).astype(np.float64)
         # A client that crashed and returned in the round has trained twice.
         every = itertools.product(*(trained[name] for name in record.averaged))
-        return any(close(found, plain_average(chosen, self._quantising)) for chosen in every)
+        averages = (plain_average(chosen, self._quantising) for chosen in every)
+        return any(close(found, average, self._layout) for average in averages)
 
     def state(self) -> Any:
         """The state of the observer so far."""
@@ -227,11 +228,15 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     # What is kept
 
     def _save(self, model: bytes, selected: bytes | None, folder: Path) -> None:
-        """Write ``model.npz``: the last model and the selected one as vectors, and the network as JSON."""
+        """Write ``model.npz``: the last model and the selected one as numbers in a row, and the network as JSON.
+
+        Numbers are float32, or float64 where the network has some: both hold float16 and bfloat16, which npz lacks,
+        exactly, so `vectors.encode` by the network's layout gives the same vector again.
+        """
         spec = msgspec.json.encode(self._server.settings.spec).decode()
-        arrays = {"parameters": decode(model), "spec": np.array(spec)}
+        arrays = {"parameters": decode(model, self._layout), "spec": np.array(spec)}
         if selected is not None:
-            arrays["selected"] = decode(selected)
+            arrays["selected"] = decode(selected, self._layout)
         with (folder / "model.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 

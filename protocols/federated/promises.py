@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial
@@ -25,6 +26,7 @@ __all__ = [
     "again",
     "begun",
     "close",
+    "layout_of",
     "next_model",
     "plain_average",
     "points_of",
@@ -52,14 +54,20 @@ def equals_plain_average(trial: Trial, affected: Affected) -> Iterator[str]:
                 yield f"round {record.number} was lost ({record.lost}), and the model has changed"
             continue
         updates = [begun(trial, name, record.number, before) for name in record.averaged]
-        found = np.frombuffer(after, "<f4").astype(np.float64)
+        layout = layout_of(trial)
+        found = decode(after, layout).astype(np.float64)
         # One that crashed and rejoined in the round has begun twice.
         averages = (_average(trial, chosen) for chosen in itertools.product(*updates))
         settings = trial.simulation.server.settings
         wanted = [next_model(settings, kept, before, average) for average in averages]
-        kept = next((state for model, state in wanted if close(found, model)), kept)
-        if not any(close(found, model) for model, _ in wanted):
+        kept = next((state for model, state in wanted if close(found, model, layout)), kept)
+        if not any(close(found, model, layout) for model, _ in wanted):
             yield f"the model of round {record.number} is not the average of {', '.join(record.averaged)}"
+
+
+def layout_of(trial: Trial) -> Layout:
+    """The layout of the models of a run of federated training."""
+    return jobs.layout(trial.simulation.server.settings.spec)
 
 
 def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
@@ -70,7 +78,7 @@ def begun(trial: Trial, name: str, number: int, model: bytes) -> list[Any]:
 class SentModel(NamedTuple):
     """A model that a client sent with its `weight`; `in_range`: its numbers are clipped where they are quantised."""
 
-    vector: NDArray[np.float32]
+    vector: NDArray[np.floating]
     weight: int
     in_range: bool = True
 
@@ -82,7 +90,7 @@ def _average(trial: Trial, updates: tuple[Any, ...]) -> Numbers:
         trained, in_range = again(trial, one)
         if trained.steps:
             weight = points_of(one.arguments) if trial.scenario.training.weighting == "points" else 1
-            models.append(SentModel(np.frombuffer(trained.parameters, "<f4"), weight, in_range))
+            models.append(SentModel(decode(trained.parameters, layout_of(trial)), weight, in_range))
     return plain_average(models, quantising(trial.simulation.server.settings))
 
 
@@ -135,14 +143,17 @@ def next_model(settings: Any, kept: State, before: bytes, average: Numbers) -> t
     """The next model and the server's state for the following step, by the `settings` of the training."""
     if settings.method.server is None:
         return average, kept
-    mean = average.astype("<f4").tobytes()
-    model, kept = updated(settings.method.server, kept, before, mean, jobs.trained_size(settings.spec))
-    return np.frombuffer(model, "<f4").astype(np.float64), kept
+    layout = jobs.layout(settings.spec)
+    mean = encode(average, layout)
+    model, kept = updated(settings.method.server, kept, before, mean, jobs.trained_size(settings.spec), layout)
+    return decode(model, layout).astype(np.float64), kept
 
 
-def close(found: Numbers, wanted: Numbers) -> bool:
-    """Return true if the numbers are equal except for rounding."""
-    return bool((np.abs(found - wanted) <= _CLOSE * np.maximum(1.0, np.abs(wanted))).all())
+def close(found: Numbers, wanted: Numbers, layout: Layout) -> bool:
+    """Return true if the numbers are equal except for rounding to the types of `layout`."""
+    magnitudes = np.abs(wanted)
+    allowed = _CLOSE * np.maximum(1.0, magnitudes) + layout.rounding * magnitudes
+    return bool((np.abs(found - wanted) <= allowed).all())
 
 
 PROMISES = {"the model equals the oracle's": Promise(equals_plain_average, compares="model")}

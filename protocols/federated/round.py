@@ -3,13 +3,14 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.enroll | those of `tacit.protocols.rounds.rounds` | | | who is there, with how many points and labels? |
-| train.open | TrainingRound | server -> each of the cohort | 4 P, and the additions' | the model |
+| train.open | TrainingRound | server -> each of the cohort | P, and the additions' | the model |
 | train.label | the labeller's | | | pseudo-labels of unlabeled points |
 | train.update | the averaging's | | | the models as trained |
 
-P numbers of a model, float32. What a method adds to training (control variates, a teacher) travels beside the model.
-`fedavg` shows the algorithm, line by line; this module has its messages, settings and steps. Pseudo-labels are in
-`labelling`, averages in `averaging`, the ingredients of algorithms in `method` and the files named after them.
+P: the bytes of a model, each number in its own width (`vectors.Layout`). What a method adds to training (control
+variates, a teacher) travels beside the model. `fedavg` shows the algorithm, line by line; this module has its messages,
+settings and steps. Pseudo-labels are in `labelling`, averages in `averaging`, the ingredients of algorithms in `method`
+and the files named after them.
 
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
 Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
@@ -139,11 +140,21 @@ class TrainingSettings:
                 "noise_at", private.at, "is too little for a single model to be seen; use averaging = secure"
             )
         if jobs.size(self.spec) != jobs.trained_size(self.spec):
-            raise ModelError(f"model {self.spec.name} keeps running statistics of its points, which no noise goes with")
+            problem = "keeps statistics of its points in buffers, which no noise goes with"
+            raise ModelError(f"model {self.spec.name} {problem}")
 
     def labels_in(self, number: int) -> bool:
         """Return true if round `number` has pseudo-labels."""
         return self.method.labeller is not None and number >= self.label_from
+
+    def labels_used(self, count: int, number: int) -> int:
+        """How many of its `count` labels a client trains on in round `number`: all, or 0 if they make no batch.
+
+        Private training calls such clients, too: that a client is not called would show how many labels it has.
+        """
+        if self.private is not None or self.trains_unlabeled(number) or self.update.batches(count, 0).steps:
+            return count
+        return 0
 
     def trains_unlabeled(self, number: int) -> bool:
         """True if points without a label train in round `number`."""
@@ -169,8 +180,8 @@ class TrainingSettings:
     def expected(self) -> Expected:
         """The vectors that are averaged: the model, then those of its additions."""
         companions = [make() for _, make in self.method.additions]
-        sizes = (4 * jobs.size(self.spec), *(companion.size(self.spec) for companion in companions))
-        return Expected(sizes, (True, *(companion.weighted for companion in companions)))
+        layouts = (jobs.layout(self.spec), *(companion.layout(self.spec) for companion in companions))
+        return Expected(layouts, (True, *(companion.weighted for companion in companions)))
 
 
 @dataclass(frozen=True)
@@ -216,7 +227,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         if not self.settings.averaging.individual:
             self.basis = hashlib.sha256(call.model).digest()
         private = self.settings.private
-        if private is not None and private.at_clients and (problem := private.problem(call.model, self._noisy)):
+        if private is not None and private.at_clients and (problem := private.problem(call.model, self._noisy, layout)):
             refuse(self, f"take part in round {self.round}: {problem}")
             return False
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
@@ -278,20 +289,21 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             sent = Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
             false = settings.byzantine.get(self.name)
             return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
-        if not np.isfinite(decode(model)).all():  # nobody else may see it in what is sent
+        layout = jobs.layout(settings.spec)
+        if not np.isfinite(decode(model, layout)).all():  # nobody else may see it in what is sent
             refuse(self, "send a model with numbers that are infinite or not a number: it sends the model unchanged")
-        private, numbers = settings.private, len(model) // 4
+        private, numbers = settings.private, layout.numbers
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
         if private.at_clients:
             arguments = before, model, self._noisy, settings.averaging.fraction_bits, settings.clients
             noise = self.entropy("noise")
             try:
-                words = await self.compute(private.words_work(numbers), private.words, *arguments, noise)
+                words = await self.compute(private.words_work(numbers), private.words, *arguments, noise, layout)
             except ValueError as error:
                 refuse(self, f"take part in round {self.round}: {error}")
                 raise Withdrawn(str(error)) from None
             return Update((), 1.0, 0.0, words=words)
-        model = await self.compute(private.sent_work(numbers), private.sent, before, model)
+        model = await self.compute(private.sent_work(numbers), private.sent, before, model, layout)
         return Update((model, *trained.sent), 1.0, 0.0)
 
     @property
@@ -420,7 +432,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         settings = self.settings
         # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
         labeled = {} if settings.private is None else dict.fromkeys(self.clients, 1)
-        labeled |= {name: answer.labeled for name, answer in self.enrolled.items()}
+        labeled |= {name: settings.labels_used(answer.labeled, number) for name, answer in self.enrolled.items()}
         # Whoever can work the cohort out gains what its being hidden gives privacy.
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
@@ -482,12 +494,13 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         model = self.mean = averages.means[0]
         private = self.settings.private
         if private is not None:
-            cost, noise = private.released_work(len(model) // 4), self.entropy("noise")
-            model = await self.compute(cost, private.released, model, len(averages.clients), noise)
+            layout, noise = jobs.layout(self.settings.spec), self.entropy("noise")
+            cost = private.released_work(layout.numbers)
+            model = await self.compute(cost, private.released, model, len(averages.clients), noise, layout)
         if (update := self.settings.method.server) is not None:
-            trained = jobs.trained_size(self.settings.spec)
-            work = update.work(trained)
-            model, self._kept = await self.compute(work, updated, update, self._kept, self.model, model, trained)
+            trained, layout = jobs.trained_size(self.settings.spec), jobs.layout(self.settings.spec)
+            arguments = update, self._kept, self.model, model, trained, layout
+            model, self._kept = await self.compute(update.work(trained), updated, *arguments)
         return model
 
     async def update_companions(self, averages: Averages) -> None:

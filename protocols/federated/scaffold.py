@@ -23,7 +23,7 @@ import numpy as np
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.federated.method import Averaged, Extra
 from tacit.sim.setting_error import SettingError
@@ -67,8 +67,10 @@ class _Controlled(Active):
 
     def gradients(self, batch: Batch) -> None:
         for parameter, correction in zip(self._run.parameters, self._correction, strict=True):
-            assert parameter.grad is not None
-            parameter.grad.add_(correction)
+            if parameter.grad is not None:
+                parameter.grad.add_(correction)
+            elif correction.any():  # a gradient of 0: other clients' batches have reached this parameter
+                parameter.grad = correction.clone()
 
     def finish(self) -> tuple[bytes, bytes]:
         from tacit.parties.learning.parameters import join
@@ -90,20 +92,21 @@ class Controls(Averaged):
 
     weighted: ClassVar[bool] = False
 
-    def size(self, spec: ModelSpec) -> int:
-        return 4 * jobs.trained_size(spec)
+    def layout(self, spec: ModelSpec) -> Layout:
+        return jobs.trained_layout(spec)
 
     async def take(self, me: Server, mean: bytes, sent: Mapping[str, bytes], models: Mapping[str, bytes]) -> None:
-        self._vector = server_control(self._vector, mean, len(sent) / len(me.clients))
+        layout = jobs.trained_layout(me.settings.spec)  # type: ignore[attr-defined]
+        self._vector = server_control(self._vector, mean, len(sent) / len(me.clients), layout)
 
 
-def server_control(control: bytes, mean: bytes, share: float) -> bytes:
+def server_control(control: bytes, mean: bytes, share: float, layout: Layout | None = None) -> bytes:
     """c + |S|/N mean(c_i+ - c_i): c after a round, from the `mean` change of those that answered, a `share` of all.
 
-    `control` is c before it; b"" stands for 0.
+    `control` is c before it; b"" stands for 0. Without a `layout` all numbers are float32.
     """
-    before = decode(control) if control else np.float32(0)
-    return encode(before + share * decode(mean))
+    before = decode(control, layout) if control else np.float32(0)
+    return encode(before + share * decode(mean, layout), layout)
 
 
 # --- the method

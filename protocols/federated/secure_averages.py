@@ -138,20 +138,20 @@ class Proved(Secure):
         measurement, added = None, None
         if update.weight > 0:
             whole = self._contribution(me, replace(update, weight=1, in_range=True), expected)
-            end = sum(expected.sizes) // 4
+            end = expected.numbers
             measurement = np.concatenate([whole[:end], whole[end + _COUNTS :]])
             if not update.in_range:
-                added = self._added(me, update, measurement)
+                added = self._added(me, decode(update.vectors[0], expected.layouts[0]), measurement)
         await reports.client(
             me, self.task(expected), measurement, deadline, basis=me.basis, added=added, identities=self.identities
         )
 
-    def _added(self, me: Any, update: Update, measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
+    def _added(self, me: Any, numbers: NDArray[np.floating], measurement: NDArray[Any]) -> NDArray[np.uint64] | None:
         """The vector that a Byzantine client adds to its share (`out_of_range`). In a hollow run it is any."""
         if me.world.hollow is not None:
             return np.ones(1, np.uint64)
         assert self.quantised is not None
-        return out_of_range(self.quantised, decode(update.vectors[0]), measurement)
+        return out_of_range(self.quantised, numbers, measurement)
 
     async def server(
         self,
@@ -168,7 +168,7 @@ class Proved(Secure):
         tally = await reports.server(me, members, task, fewest, deadline, basis=me.basis, signed=signed)
         if isinstance(tally.counts, HollowArray):
             return Averages(tally.contributors, tuple(map(blank, expected.sizes)), 0.0)
-        count, end = len(tally.contributors), sum(expected.sizes) // 4
+        count, end = len(tally.contributors), expected.numbers
         ring = tally.counts.astype(np.uint64)
         counts = np.full(_COUNTS, count, np.uint64)
         whole = secure_sum.Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)

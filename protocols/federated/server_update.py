@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.sim.hollow import blank, hollow
 
 __all__ = ["ServerUpdate", "State", "updated"]
@@ -39,19 +39,21 @@ class ServerUpdate:
         """The next model and the next state; `state` is () in the first round.
 
         `model` is the model at the beginning of the round, `mean` that of the clients' models, weighted as the scenario
-        defines; both are the trained numbers in one row. Running statistics of batch normalisation are those of the
-        mean.
+        defines; both are the trained numbers in one row. Averaged buffers, as batch
+        normalisation's running statistics, are those of the mean.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
 
-@hollow(lambda update, state, model, mean, trained: (blank(len(mean)), state))
-def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, trained: int) -> tuple[bytes, State]:
+@hollow(lambda update, state, model, mean, trained, layout=None: (blank(len(mean)), state))
+def updated(
+    update: ServerUpdate, state: State, model: bytes, mean: bytes, trained: int, layout: Layout | None = None
+) -> tuple[bytes, State]:
     """The vector of the next model, whose first `trained` numbers are trained, and the next state.
 
-    Raises ValueError if the step gives invalid numbers.
+    Without a `layout` all numbers are float32. Raises ValueError if the step gives invalid numbers.
     """
-    before, after = (decode(vector).astype(np.float64) for vector in (model, mean))
+    before, after = (decode(vector, layout).astype(np.float64) for vector in (model, mean))
     due = f"{type(update).__name__}.step must give ({trained},) numbers and a tuple of arrays"
     made = update.step(state, before[:trained], after[:trained])
     if not isinstance(made, tuple) or len(made) != 2:
@@ -61,4 +63,4 @@ def updated(update: ServerUpdate, state: State, model: bytes, mean: bytes, train
         raise ValueError(f"{due}, not {following.shape} numbers and a {type(kept).__name__}")
     if strange := [type(array).__name__ for array in kept if not isinstance(array, np.ndarray)]:
         raise ValueError(f"{due}, not {', '.join(strange)} in the tuple")
-    return encode(np.concatenate([following, after[trained:]])), kept
+    return encode(np.concatenate([following, after[trained:]]), layout), kept

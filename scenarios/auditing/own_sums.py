@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from tacit.protocols.federated.promises import SentModel, again, begun, next_model, plain_average, points_of
+from tacit.parties.learning.vectors import decode
+from tacit.protocols.federated.promises import (
+    SentModel,
+    again,
+    begun,
+    layout_of,
+    next_model,
+    plain_average,
+    points_of,
+)  # fmt: skip
 from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.federated.server_update import State
 from tacit.protocols.one_shot import OneShot, Phases
@@ -214,7 +223,7 @@ def _training_rows(trial: Trial, words: str) -> Iterator[Row]:
             status = "wrong" if moved else "no sum"
             yield structs.replace(row, status=status, reason=moved or str(record.lost))
             continue
-        found = np.frombuffer(after, "<f4").astype(np.float64)
+        found = decode(after, layout_of(trial)).astype(np.float64)
         verdict, kept = _round_verdict(trial, server.settings, kept, record, before, found, earlier)
         earlier[record.number] = found
         yield row.judged(verdict)
@@ -228,7 +237,7 @@ def _round_verdict(
     """Compare a round's model with the average of its survivors' models, testing each update of clients that trained
     twice."""
     weighted = trial.scenario.training.weighting == "points"
-    started = np.frombuffer(before, "<f4").astype(np.float64)
+    started = decode(before, layout_of(trial)).astype(np.float64)
     verdict, state = Verdict("unknown", "no update of a survivor was recorded"), kept
     for chosen in itertools.product(*(begun(trial, name, record.number, before) for name in record.averaged)):
         inputs = _inputs(trial, chosen)
@@ -237,10 +246,11 @@ def _round_verdict(
         if not inputs:
             continue
         weights = {name: int(each.weight) if weighted else 1 for name, each in inputs.items()}
-        models = [SentModel(each.vector.astype(np.float32), weights[name]) for name, each in inputs.items()]
+        models = [SentModel(each.vector, weights[name]) for name, each in inputs.items()]
         mean = plain_average(models)
         wanted, state = next_model(settings, kept, before, mean)
-        bound = _CLOSE * max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        largest, rounding = float(np.abs(wanted).max(initial=0.0)), float(layout_of(trial).rounding.max(initial=0.0))
+        bound = _CLOSE * max(1.0, largest) + rounding * largest
         if settings.method.server is None:
             rule = Rule(weighted, divided=True, added=False)
             one = RoundSum(found, {**lost, **inputs}, tuple(inputs), rule, started, earlier, bound=bound)
@@ -260,7 +270,7 @@ def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
     for one in updates:
         trained, _ = again(trial, one)
         if trained.steps:
-            vector = np.frombuffer(trained.parameters, "<f4").astype(np.float64)
+            vector = decode(trained.parameters, layout_of(trial)).astype(np.float64)
             found[one.party] = Input(vector, float(points_of(one.arguments)))
     return found
 

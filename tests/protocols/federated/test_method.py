@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.vectors import decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
 from tacit.protocols.federated.averaging import Plain, Secure
 from tacit.protocols.federated.fedavg import FedAvgServer
@@ -62,8 +63,8 @@ class _Counting(Active):
 
 
 class Counter(Averaged):
-    def size(self, spec: ModelSpec) -> int:
-        return 4
+    def layout(self, spec: ModelSpec) -> Layout:
+        return Layout((("float32", 1),))
 
 
 def test_vectors_sent_beside_the_model_are_averaged_and_returned() -> None:
@@ -83,6 +84,7 @@ class Inline:
     """A server with the functions that a server term needs."""
 
     clients = tuple(f"client/{i}" for i in range(4))
+    settings = SimpleNamespace(spec=SPEC)
 
     async def compute(self, work: Any, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
