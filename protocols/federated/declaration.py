@@ -65,21 +65,38 @@ TRAINING = tuple(
 """The keys of rounds in which clients train on labels."""
 
 
+_NAMED = 5
+"""The most clients that a caution names."""
+
+
 class NetworkTraining(Part):
     """The shared properties of all training of networks."""
 
     def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_training(tables, parts.held, counted(shards)[1].values())
 
+    def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+        """A line with the clients whose labels make no batch of a network that normalises batches."""
+        held = dealt().parts.held
+        if (least := jobs.least_batch(model_of(tables, held))) == 1:
+            return []
+        labels = counted(dealt().shards)[1]
+        update = settings_of(tables, held, labels=labels.values()).update
+        if any(addition.unlabeled for addition in update.additions):
+            return []
+        out = [name for name, count in labels.items() if count and not update.batches(count, 0).steps]
+        more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
+        why = f"model.name = {toml(tables.model.name)} normalises each batch, which needs {least} points"
+        few = (
+            f"{', '.join(out[:_NAMED])}{more}: too few labeled points to train, so not called to train on labels alone"
+        )
+        return [f"{few}; {why}"] if out else []
+
     def memory(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
         return training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
 
     def loaded(self, tables: TrainingTables) -> int:
         return TORCH
-
-
-_NAMED = 5
-"""The most clients that a caution names."""
 
 
 @dataclass(frozen=True)
@@ -120,21 +137,7 @@ class LocalTraining(NetworkTraining):
         return found
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        return noise_cautions(tables.privacy, tables.entropy) if self.private else self._sitting_out(tables, dealt())
-
-    def _sitting_out(self, tables: TrainingTables, dealt: Dealt) -> list[str]:
-        """A line with the clients whose labels make no batch of a network that normalises batches."""
-        if (least := jobs.least_batch(model_of(tables, dealt.parts.held))) == 1:
-            return []
-        labels = counted(dealt.shards)[1]
-        update = settings_of(tables, dealt.parts.held, labels=labels.values()).update
-        if any(addition.unlabeled for addition in update.additions):
-            return []
-        out = [name for name, count in labels.items() if count and not update.batches(count, 0).steps]
-        more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
-        why = f"model.name = {toml(tables.model.name)} normalises each batch, which needs {least} points"
-        few = f"{', '.join(out[:_NAMED])}{more}: too few labeled points to train, so never called to a round"
-        return [f"{few}; {why}"] if out else []
+        return noise_cautions(tables.privacy, tables.entropy) if self.private else super().cautions(tables, dealt)
 
     def draws_noise(self, tables: TrainingTables) -> bool:
         return self.private and tables.privacy.noise_at == "clients"
