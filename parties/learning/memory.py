@@ -103,17 +103,19 @@ def _equal(one: Any, other: Any) -> bool:
         return False
 
 
-def _is_atom(value: object) -> bool:
+def _is_atom(value: Any) -> bool:
     if isinstance(value, types.FunctionType):
         return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
-    return isinstance(value, _ATOMS) or (type(value) in (tuple, torch.Size, frozenset) and all(map(_is_atom, value)))  # type: ignore[arg-type]
+    if type(value) in (tuple, torch.Size, frozenset):
+        return all(map(_is_atom, value))
+    return isinstance(value, _ATOMS)
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: Any) -> bool:
     if type(value) in (dict, collections.OrderedDict):
-        return all(_is_atom(key) and _is_plain(one) for key, one in value.items())  # type: ignore[attr-defined]
+        return all(_is_atom(key) and _is_plain(one) for key, one in value.items())
     if type(value) in (list, tuple, set):
-        return all(map(_is_plain, value))  # type: ignore[call-overload]
+        return all(map(_is_plain, value))
     return _is_atom(value)
 
 

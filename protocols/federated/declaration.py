@@ -77,7 +77,10 @@ class NetworkTraining(Part):
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         """A line with the clients whose labels make no batch of a network that normalises batches."""
-        held = dealt().parts.held
+        try:
+            held = dealt().parts.held
+        except (OSError, ValueError):  # the data are on another machine
+            return []
         if (least := jobs.least_batch(model_of(tables, held))) == 1:
             return []
         labels = counted(dealt().shards)[1]

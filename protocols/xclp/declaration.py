@@ -362,7 +362,7 @@ def xclp_cautions(
     keys = tables.protocol
     clients = -(-tables.data.clients // keys.groups)
     try:
-        shards, fleet = dealt()
+        shards, fleet, _ = dealt()
         held = groups(tables, shards)
     except (OSError, ValueError):  # the data cannot be read here: nothing is known of the time
         found = []
