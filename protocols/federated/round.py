@@ -226,11 +226,17 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     def is_allowed(self, call: TrainingRound) -> bool:
         if not self.settings.averaging.individual:
             self.basis = hashlib.sha256(call.model).digest()
-        private = self.settings.private
-        if private is not None and private.at_clients and (problem := private.problem(call.model, self._noisy, layout)):
+        if problem := self._too_coarse(call.model):
             refuse(self, f"take part in round {self.round}: {problem}")
             return False
         return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
+
+    def _too_coarse(self, model: bytes) -> str:
+        """The reason why this client adds no noise to a change of `model`; "" if there is none, or it adds none."""
+        private = self.settings.private
+        if private is None or not private.at_clients:
+            return ""
+        return private.problem(model, self._noisy, jobs.layout(self.settings.spec))
 
     async def go_on_at(self, place: str) -> bool:
         requests = self.settings.averaging.requests
