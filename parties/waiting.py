@@ -218,9 +218,11 @@ class Arrivals(Waiter, Generic[M]):
                     if self._hand_over(self._handle) and not self._enough and not self._is_over:
                         return
                 except BaseException as error:
-                    self._future.set_exception(error)
+                    if not self._future.done():
+                        self._future.set_exception(error)
                     return
-            self._future.set_result(None)
+            if not self._future.done():  # a message that was taken may have woken it a second time
+                self._future.set_result(None)
 
 
 class Watch(Waiter):

@@ -87,8 +87,11 @@ def message_names() -> dict[str, str]:
     return found
 
 
-FORGES = {f"scenarios/chaos/server_{what}.py" for what in ("world", "view", "rounds")}
-"""The modules of the lying server, which sends and reads messages like their owners."""
+FORGES = {
+    f"scenarios/chaos/{what}.py"
+    for what in ("server_world", "server_view", "server_rounds", "report_world", "report_view", "report_lies")
+}
+"""The modules of lying servers and helpers, which send and read messages like their owners."""
 
 ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "Seed"}
 """Types whose names also have other meanings."""

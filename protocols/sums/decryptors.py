@@ -17,8 +17,7 @@ The clients of the set-up, n, make keys once. Of them m are decryptors, drawn (`
 clients and keys, so once these are fixed. The first decryptors make a key together: each deals a secret of its own
 (`threshold_elgamal`), and the key is the sum of those that all of M have, at least t + 1. After some rounds other
 decryptors are drawn. Then t + 1 of the former ones deal their shares to these, who check them against the commitments
-to the former shares: the key stays, and the former shares are of no use with the new ones. A former decryptor
-keeps none.
+to the former shares: the key stays, and former shares, which nobody keeps, are of no use with new ones.
 
 t < m / 3, at least 1. Of the decryptors of each draw, fewer than a third are corrupt or lost (`Decryptors.of`): counted
 are C and L' of the clients that were called, not of the n that joined (`assumed`). Where no m, or not the chosen one,
@@ -26,15 +25,14 @@ has so few, there are no keys. A set, or a key, is valid with q signatures: more
 / 2. Of two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the
 shares of a dealer at least t + 1 are honest, and their shares fix its polynomial.
 
-Keys are on the disk of each client, and last over a crash. Fresh ones are made in a round to which a client is called
-that has not reported that it has stored them, and where too many decryptors are away.
+Clients keep keys on their disks. Fresh ones are made where a called client has not reported that it has stored them, and
+where too many decryptors are away.
 
 Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
-holds shares. Without `protocol.identity` keys to sign with are as good as the server's list of them in the set-up.
-What lasts reveals more when it is stolen: whoever gets a client's disk and the messages that it has sent has its
-vectors of all rounds of a set-up, for its pair masks and the seals of its own seeds follow from what is stored; and
-t + 1 decryptors' disks of one time give the key. The key is the same for all generations of decryptors, and the server
-learns seeds of those who are in. So t + 1 decryptors of one generation give it the vectors of all rounds of a set-up.
+holds shares. Without `protocol.identity` keys to sign are as good as the server's list of them.
+What lasts reveals more when it is stolen: whoever gets a client's disk and its messages has its vectors of all rounds of
+a set-up, for pair masks and the seals of its own seeds follow from what is stored. The key is the same for all
+generations of decryptors, so t + 1 of one generation, or their disks, give the server the vectors of all rounds.
 """
 
 import sys

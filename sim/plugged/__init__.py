@@ -29,8 +29,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from tacit.sim.seeding import seeded
-
 __all__ = [
     "Plugin",
     "PluginError",
@@ -200,6 +198,8 @@ def left_out() -> tuple[str, ...]:
 
 
 def _import(name: str, path: str) -> None:
+    from tacit.sim.seeding import seeded  # numpy, which commands without plugins do not need
+
     try:
         with seeded(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")):
             importlib.import_module(name)

@@ -238,11 +238,11 @@ NAMED = {
     "network.latency": ("uniform:10ms,20ms", "csv:{}"),
     "cost": ('cost = "free"', 'cost = "replayed:{folder}"'),
     "learner.path": ("[learner]\n", '[learner]\npath = "{folder}"\n'),
-    "client.0.file": ("client = []", 'client = [{{file = "{}"}}]'),
-    "client.0.availability": ("client = []", 'client = [{{availability = "{}"}}]'),
-    "client.0.latency": ("client = []", 'client = [{{latency = "csv:{}"}}]'),
-    "link.0.latency": ("link = []", 'link = [{{latency = "csv:{}"}}]'),
-    "fault.0.file": ("fault = []", 'fault = [{{file = "{}"}}]'),
+    "client.0.file": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{file = "{}"}}]\n'),
+    "client.0.availability": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{availability = "{}"}}]\n'),
+    "client.0.latency": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{latency = "csv:{}"}}]\n'),
+    "link.0.latency": ('entropy = "seeded"\n', 'entropy = "seeded"\nlink = [{{latency = "csv:{}"}}]\n'),
+    "fault.0.file": ('entropy = "seeded"\n', 'entropy = "seeded"\nfault = [{{file = "{}"}}]\n'),
 }
 
 

@@ -90,7 +90,7 @@ def test_the_example_equals_its_converted_sample_and_completes_in_some_runs(tmp_
         assert (tmp_path / name).read_text() == (TRACES / name).read_text()
     found = predict(TRACES / "phones.toml", runs=12)
     assert 0 < found.completed < 12
-    assert {"train.update", "train.enroll"} <= {step for step, _, _ in found.steps()}
+    assert {"setup.keys", "train.enroll"} <= {step for step, _, _ in found.steps()}
     early = predict(TRACES / "phones.toml", ["training.min_clients=14"], runs=3)
     assert early.completed == 0
     (line,) = survival_cautions(load(TRACES / "phones.toml", ["training.min_clients=14"]))
