@@ -25,13 +25,13 @@ has so few, there are no keys. A set, or a key, is valid with q signatures: more
 / 2. Of two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the
 shares of a dealer at least t + 1 are honest, and their shares fix its polynomial.
 
-Clients keep keys on their disks. Fresh ones are made where a called client has not reported that it has stored them, and
-where too many decryptors are away.
+Clients keep keys on their disks. Fresh ones are made where a called client has not reported that it has stored them,
+and where too many decryptors are away.
 
 Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
 holds shares. Without `protocol.identity` keys to sign are as good as the server's list of them.
-What lasts reveals more when it is stolen: whoever gets a client's disk and its messages has its vectors of all rounds of
-a set-up, for pair masks and the seals of its own seeds follow from what is stored. The key is the same for all
+What lasts reveals more when it is stolen: whoever gets a client's disk and its messages has its vectors of all rounds
+of a set-up, for pair masks and the seals of its own seeds follow from what is stored. The key is the same for all
 generations of decryptors, so t + 1 of one generation, or their disks, give the server the vectors of all rounds.
 """
 

@@ -82,7 +82,8 @@ def test_a_changed_field_removes_the_fields_of_the_file_that_exclude_the_change(
     (["fault.01.factor=4"], "changes: fault.01.factor: is no field of a fault; allowed: fault.N.FIELD"),
     (["fault.1.factor=much"], 'fault.1.factor: "much" is of the wrong kind; allowed: a number, 1 or more'),
     (["fault.0.at=lsh.hush"], 'fault.0.at: "lsh.hush" is not a step'),
-    (["fault.0.at=lsh.hash", "fault.0.time=1"], "exactly one of at, before, after, time, message, share, count says when; given: at"),
+    (["fault.0.at=lsh.hash", "fault.0.time=1"],
+     "exactly one of at, before, after, time, message, share, count says when; given: at"),
     (["fault.0.occurrence=1", "fault.0.probability=0.5"], "occurrence and probability are both given"),
 ])  # fmt: skip
 def test_a_missing_field_is_reported_in_one_line(faulty: Path, changes: list[str], message: str) -> None:
