@@ -209,7 +209,7 @@ def _formula(sums: Part, identity: Literal["none", "signed"], names: Sequence[st
 def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:
     """The payload and all bytes of a sum among `names`, and its processor time in seconds."""
     world = World(1, conditions=Conditions("star", parse_latency("1ms")), cost=Free())
-    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, **way)
+    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, called=len(names), **way)
     began = time.process_time()
     play_out([_Adder(world, names, settings), *(_Contributor(world, name, settings) for name in names)])
     seconds, rows = time.process_time() - began, world.ledger.rows()

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.sim.hollow import Blank, filled
+from tacit.sim.hollow import Blank, filled, together
 
 __all__ = ["WIDTHS", "Layout", "average", "decode", "encode"]
 
@@ -145,7 +145,7 @@ def encode(numbers: NDArray[np.floating], layout: Layout | None = None) -> bytes
         return numbers.astype("<f4").tobytes()
     if numbers.shape != (layout.numbers,):
         raise ValueError(f"{numbers.shape} numbers are not those of a vector, ({layout.numbers},)")
-    return b"".join(_written(numbers[at : at + count], kind) for kind, at, count, _ in layout._places())
+    return together(_written(numbers[at : at + count], kind) for kind, at, count, _ in layout._places())
 
 
 def _written(numbers: NDArray[np.floating], kind: str) -> bytes:

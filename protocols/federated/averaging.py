@@ -204,8 +204,8 @@ class Averaging(Protocol):
     def holds(self, model: bytes) -> bool:
         """Return true if the numbers of a model are in the range that is checked."""
 
-    def spare(self, clients: int) -> int | None:
-        """The number of `clients` that may be lost where few of them decide; None: a third of all."""
+    def spare(self, clients: int, called: int) -> int | None:
+        """The number of `clients`, of those `called`, that may be lost where few decide; None: a third of all."""
 
     def waits(self, clients: int) -> int:
         """The most deadlines of the server that it takes with this number of clients."""
@@ -259,7 +259,7 @@ class Plain:
     def holds(self, model: bytes) -> bool:
         return True
 
-    def spare(self, clients: int) -> int | None:
+    def spare(self, clients: int, called: int) -> int | None:
         return None
 
     def waits(self, clients: int) -> int:
@@ -361,7 +361,7 @@ class Secure:
     checks_ranges: ClassVar[bool] = False
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
-    def spare(self, clients: int) -> int | None:
+    def spare(self, clients: int, called: int) -> int | None:
         return None
 
     def holds(self, model: bytes) -> bool:

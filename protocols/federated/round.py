@@ -426,8 +426,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         across = labeller.parameters.min_clients if isinstance(labeller, Across) else 1
         return max(across, self.settings.averaging.fewest(self.settings.min_clients))
 
-    def spare(self, clients: int) -> int | None:
-        return self.settings.averaging.spare(clients)
+    def spare(self, clients: int, number: int) -> int | None:
+        return self.settings.averaging.spare(clients, self.settings.called(number))
 
     @property
     def calls_all(self) -> bool:

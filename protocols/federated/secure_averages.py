@@ -15,7 +15,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import decode
 from tacit.parties.server import Server
 from tacit.protocols import setup
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.coded_masks import PIECE_BITS
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.packed_shamir import field_for
@@ -265,8 +265,11 @@ class Flamingo(Secure):
 
         return count
 
-    def spare(self, clients: int) -> int | None:
-        deciding = decryptors.Decryptors.of(clients, self.chosen, self.tolerance)
+    def spare(self, clients: int, called: int) -> int | None:
+        try:
+            deciding = decryptors.Decryptors.of(clients, self.chosen, self.tolerance, called)
+        except NotCarried:  # such a round is lost
+            return 0
         return deciding.count - deciding.quorum if deciding.count < clients else None
 
     def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:

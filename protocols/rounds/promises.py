@@ -118,7 +118,7 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
         well = [name for name in record.cohort if affected.well_since(name, record.began)]
         speak = [name for name in well if name in able]
         enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
-        spare = server.spare(len(record.cohort))
+        spare = server.spare(len(record.cohort), record.number)
         enough = enough and (spare is None or len(affected.clients) <= spare)
         enough = enough and not (watched and len(record.cohort) < max(least, server.fewest))
         if record.lost and record.cohort and enough and "server" not in affected and HELPER not in affected:

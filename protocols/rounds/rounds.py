@@ -298,8 +298,8 @@ class RoundsServer(Server, Generic[S, R]):
         """The number of clients that must be present for a round to begin before a deadline has passed."""
         return 1
 
-    def spare(self, clients: int) -> int | None:
-        """The number of clients that a sum among `clients` may lose where few of them decide; None: a third of all."""
+    def spare(self, clients: int, number: int) -> int | None:
+        """The number of `clients` that the sum of round `number` may lose where few decide; None: a third of all."""
         return None
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of
 from tacit.protocols.sums.reports import HelperPart, Report
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
+from tacit.sim.wire import Message
 from tacit.sim.world import World
 from tests.scenarios.test_prio3 import AVERAGES, FAULT, TINY
 
@@ -269,6 +270,12 @@ def test_a_nonce_is_accepted_once_even_across_a_crash(file: Path, monkeypatch: p
     assert "its report is refused: its nonce was used before" in {loss.action for loss in result.lost}
 
 
+class Call(Message):
+    """A message that opens a round, as a call to training does."""
+
+    announces: ClassVar[bool] = True
+
+
 class Leader(Server):
     """A server that asks for a sum over its clients for each of the `bases`, a round each; `found` has the outcomes."""
 
@@ -278,6 +285,7 @@ class Leader(Server):
         self.found: list[str] = []
         for number, basis in enumerate(self.bases, 1):
             self.advance(number, 0)
+            self.broadcast(self.clients, Call())
             try:
                 tally = await reports.server(self, self.clients, VOTES, 2, 10.0, basis=basis)
                 self.found.append(" ".join(map(str, tally.counts[0])))
@@ -292,6 +300,7 @@ class Voter(Client):
 
     async def main(self) -> None:
         for basis in self.bases:
+            await self.recv(Call, self.server, 30.0)
             await reports.client(self, VOTES, np.array([1]), 30.0, basis=basis)
 
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from tacit import Scenario, load
+from tacit.parties.learning.vectors import Layout
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.fedbuff import FedBuffServer
 from tacit.scenarios.chaos.campaign import Plan, campaign, verdict
@@ -61,10 +62,12 @@ def test_a_wrong_move_of_the_model_breaks_the_promise_of_the_oracle(
 ) -> None:
     moved = fedbuff.moved
 
-    def other(model: bytes, changes: list[tuple[bytes, bytes, float]], total: float, rate: float) -> bytes:
+    def other(
+        model: bytes, changes: list[tuple[bytes, bytes, float]], total: float, rate: float, layout: Layout
+    ) -> bytes:
         if planted == "one too few":
-            return moved(model, changes[1:], total, rate)
-        return moved(model, [(trained, began, 1.0) for trained, began, _ in changes], total, rate)
+            return moved(model, changes[1:], total, rate, layout)
+        return moved(model, [(trained, began, 1.0) for trained, began, _ in changes], total, rate, layout)
 
     monkeypatch.setattr(fedbuff, "moved", other)
     assert broken_promises(buffered) == {"the model equals the oracle's"}

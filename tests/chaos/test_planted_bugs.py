@@ -112,7 +112,7 @@ def test_chaos_reports_an_endless_wait_as_a_deadlock(small: Scenario, monkeypatc
 def test_chaos_finds_an_average_that_ignores_the_numbers_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only clients with different numbers of points show the bug, so some configurations have such clients."""
     average = averaging.average
-    monkeypatch.setattr(averaging, "average", lambda column, weights: average(column, None))
+    monkeypatch.setattr(averaging, "average", lambda column, weights, layout: average(column, None, layout))
     plain = {one.name: one for one in CONFIGURATIONS if one.name.startswith("fedavg, plain, star")}
     found = {name: first_run(calm_scenario(one, 1)).promises_broken for name, one in plain.items()}
     assert {name for name, broken in found.items() if broken == {"the model equals the oracle's"}} == {

@@ -105,8 +105,8 @@ PLANTED = (
     Bug(
         "models weigh alike, and what goes beside them by its points",
         "protocols/federated/round.py",
-        "        return Expected(sizes, (True, *(companion.weighted for companion in companions)))\n",
-        "        return Expected(sizes, (False, *(not companion.weighted for companion in companions)))\n",
+        "        return Expected(layouts, (True, *(companion.weighted for companion in companions)))\n",
+        "        return Expected(layouts, (False, *(not companion.weighted for companion in companions)))\n",
         "scaffold, secure, star",
         (_ROUND, "tests/protocols/federated/test_references.py"),
         ("training.weighting=points", "data.partition=dirichlet:0.5", "data.limit=120"),

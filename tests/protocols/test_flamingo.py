@@ -477,12 +477,14 @@ def test_a_share_of_the_key_that_does_not_fit_its_commitments_is_refused(monkeyp
 
 
 def test_keys_of_few_clients_are_made_anew_once_a_decryptor_is_away() -> None:
-    gone = Crash("client/2", message="KeyStored")
-    found = played(faults=[gone])
-    left = [name for name in NAMES if name != "client/2"]
+    calm = played()
+    ring = KeyRing.of(calm.server)
+    assert ring is not None
+    away = ring.decryptors[0]
+    found = played(faults=[Crash(away, message="KeyStored")])
+    left = [name for name in NAMES if name != away]
     for number in (1, 2):
         found.assert_sum(number, left)
     assert {p.receiver for p in found.packets if p.type == "RoundStart" and p.round == 2} == set(left)
     assert not [p for p in found.packets if p.type == KeysKept.__name__]
-    calm = played()
     assert {p.receiver for p in calm.packets if p.type == KeysKept.__name__ and p.round == 2} == set(NAMES)

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tacit import Result, Scenario, ScenarioError, load, run
+from tacit.parties.learning.vectors import Layout
 from tacit.protocols.federated import averaging, observer
 from tacit.scenarios.files.checks import cautions, notes
 from tacit.scenarios.reporting.report import report
@@ -163,8 +164,8 @@ def test_a_run_with_a_wrong_sum_is_not_as_expected(tiny: Path, monkeypatch: pyte
     """One number of a secure sum is wrong by 1/1000, in a scenario without [expect]."""
     decoded = averaging.decode
 
-    def off(vector: bytes) -> NDArray[np.float32]:
-        found = decoded(vector).copy()
+    def off(vector: bytes, layout: Layout) -> NDArray[np.floating]:
+        found = decoded(vector, layout).copy()
         found[0] += 1e-3
         return found
 
