@@ -201,8 +201,8 @@ class Averaging(Protocol):
     copies: ClassVar[int]
     requests: ClassVar[secure_sum.Requests | None]
 
-    def holds(self, model: bytes) -> bool:
-        """Return true if the numbers of a model are in the range that is checked."""
+    def holds(self, model: bytes, layout: Layout | None) -> bool:
+        """Return true if the numbers of a model of that layout are in the range that is checked."""
 
     def spare(self, clients: int, called: int) -> int | None:
         """The number of `clients`, of those `called`, that may be lost where few decide; None: a third of all."""
@@ -256,7 +256,7 @@ class Plain:
     requests: ClassVar[secure_sum.Requests | None] = None
     fraction_bits: ClassVar[int] = 0
 
-    def holds(self, model: bytes) -> bool:
+    def holds(self, model: bytes, layout: Layout | None) -> bool:
         return True
 
     def spare(self, clients: int, called: int) -> int | None:
@@ -364,10 +364,10 @@ class Secure:
     def spare(self, clients: int, called: int) -> int | None:
         return None
 
-    def holds(self, model: bytes) -> bool:
+    def holds(self, model: bytes, layout: Layout | None) -> bool:
         if self.quantised is None:
             return True
-        values = decode(model)
+        values = decode(model, layout)
         integers = self.quantised.unclipped(values, 1 << 62)
         return bool((integers == self.quantised.encode(values).astype(np.int64)).all())
 

@@ -339,7 +339,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             seed = self.world.entropy(self.name, 1, 1, 1, "training").bytes(32)
             found = jobs.train(settings.spec, before, self.usable(None).data, settings.update, 0, seed)
             trained = disk[_FIRST] = found.parameters
-        return settings.averaging.holds(false.model(before, trained, self.name, self.round))
+        return settings.averaging.holds(false.model(before, trained, self.name, self.round), false.layout)
 
     async def send_update(self, update: Update) -> None:
         """Send `update` by the agreed way of averaging; with the client's own noise only once a round."""
