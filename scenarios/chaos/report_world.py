@@ -342,8 +342,9 @@ class _Scripted(_Leader):
         nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
         pair, key = KeyPair.generate(entropy), self._opened.public_key[:32]
         measurement = np.zeros(self.task.parameters[0], np.int64)
-        made = reports._shard(batch, measurement, nonce, rand, None, pair, key, reports._bound(batch, name))
-        return reports.Report(*made[:3], made[3] + bytes(SIGNATURE_BYTES * signs(self.miniature)))
+        bound = reports._bound(batch, name)
+        nonce, public, own, sealed = reports._shard(batch, measurement, nonce, rand, None, pair, key, bound)
+        return reports.Report(nonce, public, own, sealed + bytes(SIGNATURE_BYTES * signs(self.miniature)))
 
     async def _job(self, sent: Sequence[tuple[str, reports.Report]]) -> None:
         with self._in_batch():
