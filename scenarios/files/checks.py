@@ -29,7 +29,7 @@ from tacit.scenarios.files.fault_checks import (
 from tacit.scenarios.files.faults import steps_of
 from tacit.scenarios.files.public_points import alpha_of
 from tacit.scenarios.files.sized import is_hollow, sized_caution
-from tacit.scenarios.files.splits import Material, keep, material_of, parts_of, split, split_data
+from tacit.scenarios.files.splits import Material, fleet_of, keep, material_of, parts_of, split, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -75,10 +75,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
 
 def cautions(scenario: Scenario) -> list[str]:
     """A line for each choice that gives the run less secrecy than it seems to have, or too little time."""
-    sized, others = _cautions_by_data(scenario)
-    return [
-        *_cautions_of_data(scenario), *sized, *fault_cautions(scenario), *_deadline_cautions(scenario), *others
-    ]  # fmt: skip
+    sized, others = _cautions_by_parties(scenario)
+    return [*_cautions_of_data(scenario), *sized, *fault_cautions(scenario), *others]
 
 
 _DRAWS = 1001
@@ -87,7 +85,7 @@ _DRAWS = 1001
 
 def _deadline_cautions(scenario: Scenario) -> list[str]:
     """A line if a deadline is not longer than a round trip, by the median latency, of some clients with the server."""
-    deadline, fleet = duration(scenario.protocol.deadline), Fleet(scenario)
+    deadline, fleet = duration(scenario.protocol.deadline), fleet_of(scenario)
     medians: dict[str, float] = {}
     slow = []
     for numbers, _ in fleet.groups():
@@ -129,10 +127,10 @@ _kept_of_data: dict[str, Sequence[str]] = {}
 _kept: dict[str, tuple[list[str], list[str]]] = {}
 
 
-def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
-    """The cautions of a sized run and those of the protocol, which depend on the data.
+def _cautions_by_parties(scenario: Scenario) -> tuple[list[str], list[str]]:
+    """The cautions of a sized run, and those of the deadline and the protocol, which depend on devices and data.
 
-    They are cached without the data, because they are needed before and after a run.
+    They are cached without these, because they are needed before and after a run.
     """
 
     @cache
@@ -145,7 +143,8 @@ def _cautions_by_data(scenario: Scenario) -> tuple[list[str], list[str]]:
         if len(_kept) == 4:
             del _kept[next(iter(_kept))]
         sized = [sized_caution(scenario, dealt().shards)] if scenario.fidelity == "sized" else []
-        _kept[text] = sized, PROTOCOLS[scenario.protocol.name].cautions(scenario, dealt)
+        of_protocol = PROTOCOLS[scenario.protocol.name].cautions(scenario, dealt)
+        _kept[text] = sized, [*_deadline_cautions(scenario), *of_protocol]
     return _kept[text]
 
 

@@ -26,7 +26,9 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
 from tacit.sim.units import format_bytes
 
-__all__ = ["Material", "featured", "keep", "material_of", "parts_at_hand", "parts_of", "split", "split_data"]
+__all__ = [
+    "Material", "featured", "fleet_of", "keep", "material_of", "parts_at_hand", "parts_of", "split", "split_data",
+]  # fmt: skip
 
 _at_hand: list[Parts] = []
 
@@ -72,6 +74,11 @@ def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
     elif taken:
         _last.clear()
     return found
+
+
+def fleet_of(scenario: Scenario) -> Fleet:
+    """The devices and links of `scenario`, from its check or listed now; no data are read. Raises Problem."""
+    return next((material.fleet for kept, material in _last if kept() is scenario), None) or Fleet(scenario)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.rounds import rounds
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
@@ -59,6 +60,7 @@ def test_clients_refuse_a_server_that_continues_after_a_lost_sum(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(rounds, "latest", lambda me, what: (0, 0))
+    monkeypatch.setattr(TrainingServer, "standstill", lambda self, number: "")
     result = run_with_late_answers(name, changes, step, tmp_path / "run")
     assert masking_rounds(result) == {1}
     refused = "refused to take part in round 2: it begins as round 1, for which it has sent masked values"
