@@ -11,7 +11,9 @@ import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto import threshold_elgamal as elgamal
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.federated.secure_averages import Flamingo
 from tacit.protocols.sums import consistency, flamingo
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.scenarios.files.checks import cautions
@@ -126,6 +128,11 @@ def test_two_decryptors_among_more_clients_are_refused() -> None:
         Decryptors(5, 2)
     assert all(one.quorum - one.private > one.private for one in (Decryptors(200, m) for m in range(3, 200)))
     assert all(2 * one.quorum - one.count > one.private for one in (Decryptors(200, m) for m in range(3, 200)))
+
+
+def test_no_decryptor_may_be_lost_where_so_few_of_those_called_came_that_there_is_no_sum() -> None:
+    averaging = Flamingo(assumed=Assumed(40, 2, 0))
+    assert [averaging.spare(clients) for clients in (0, 2, 40)] == [0, 0, 8]
 
 
 def test_a_caution_is_given_if_there_would_be_many_decryptors(tiny: Path) -> None:
