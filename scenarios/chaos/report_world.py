@@ -343,8 +343,8 @@ class _Scripted(_Leader):
         pair, key = KeyPair.generate(entropy), self._opened.public_key[:32]
         measurement = np.zeros(self.task.parameters[0], np.int64)
         bound = reports._bound(batch, name)
-        nonce, public, own, sealed = reports._shard(batch, measurement, nonce, rand, None, pair, key, bound)
-        return reports.Report(nonce, public, own, sealed + bytes(SIGNATURE_BYTES * signs(self.miniature)))
+        nonce, public, share, sealed = reports._shard(batch, measurement, nonce, rand, None, pair, key, bound)
+        return reports.Report(nonce, public, share, sealed + bytes(SIGNATURE_BYTES * signs(self.miniature)))
 
     async def _job(self, sent: Sequence[tuple[str, reports.Report]]) -> None:
         with self._in_batch():
