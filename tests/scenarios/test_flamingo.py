@@ -132,7 +132,7 @@ def test_two_decryptors_among_more_clients_are_refused() -> None:
 
 def test_no_decryptor_may_be_lost_where_so_few_of_those_called_came_that_there_is_no_sum() -> None:
     averaging = Flamingo(assumed=Assumed(40, 2, 0))
-    assert [averaging.spare(clients) for clients in (0, 2, 40)] == [0, 0, 8]
+    assert [averaging.spare(clients, called=40) for clients in (0, 2, 40)] == [0, 0, 8]
 
 
 def test_a_caution_is_given_if_there_would_be_many_decryptors(tiny: Path) -> None:
