@@ -41,6 +41,7 @@ class Arrivals(Waiter, Generic[M]):
         self._future: asyncio.Future[None] | None = None
         self._handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
         self._enough = False  # is what that said last
+        self._is_handing = False  # to take a message may let another one be taken, and then wakes this wait again
         self.types, self.ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
         self._is_timed = not self._owner.paused
         self._wait: Wait | None = None  # as reported to those who look on
@@ -212,17 +213,18 @@ class Arrivals(Waiter, Generic[M]):
             self.wake()
 
     def wake(self) -> None:
-        if self._future and not self._future.done():
+        if self._future and not self._future.done() and not self._is_handing:
             if self._handle is not None:
+                self._is_handing = True
                 try:
                     if self._hand_over(self._handle) and not self._enough and not self._is_over:
                         return
                 except BaseException as error:
-                    if not self._future.done():
-                        self._future.set_exception(error)
+                    self._future.set_exception(error)
                     return
-            if not self._future.done():  # a message that was taken may have woken it a second time
-                self._future.set_result(None)
+                finally:
+                    self._is_handing = False
+            self._future.set_result(None)
 
 
 class Watch(Waiter):
