@@ -123,7 +123,7 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
         circle = Circle(names, holders, public_keys, titles, contexts, degree.threshold, least, degree.clients)
         dealt = await deal_among(me, own, circle)
     if degree.complete:
-        dealt.fewest = quorum.fewest_left(degree.clients, degree.threshold, min_clients)
+        dealt.fewest = quorum.fewest_left(degree.clients, degree.threshold, min_clients, degree.colluding)
     else:
         dealt.fewest = dealt.dealers = degree.threshold
     return dealt
@@ -163,7 +163,7 @@ async def gather(
             raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
         threshold = degree.threshold
         if degree.complete:
-            fewest = quorum.fewest_left(len(names), threshold, least)
+            fewest = quorum.fewest_left(len(names), threshold, least, degree.colluding)
         else:
             graph = Graph(names, shuffled(names, me.entropy("neighbours")), degree.k)
         me.world.note("metric", me.name, step=me.step_name, note=f"secagg+: {degree}", fact=Fact.CHOSEN)

@@ -1,6 +1,7 @@
 """The secure sum in a graph: exactly the sum over the received values, and the checks of clients."""
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
+from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import dealing, neighbours, secure_sum
@@ -399,3 +400,16 @@ def test_a_client_answers_one_set_of_survivors_with_one_kind_of_share_each() -> 
     assert run.senders(Revealed) == Counter(["client/0"])
     assert run.refused("begin a sum: it has sent masked values in attempt 1 of round 1") == sorted(NAMES)
     assert run.senders(FreshKeys) == Counter(NAMES)
+
+
+def test_a_complete_graph_counts_colluders_in_the_fewest_survivors() -> None:
+    """Two of seven may collude, and a sum is of five or more. With five survivors, a server that shows clients
+    different sets could open one over two honest clients.
+    """
+    tolerance = Tolerance(0.2, 0.28)
+    assert degree_of(7, tolerance) == Degree(7, 6, 5, -math.inf, 2)
+    lost = ("client/1", "client/4")
+    run = Run(7, tolerance=tolerance, min_clients=5, faults=[Crash(lost[0], before="sum.mask")])
+    run.assert_sums(lost[0])
+    run = Run(7, tolerance=tolerance, min_clients=5, faults=[Crash(name, before="sum.mask") for name in lost])
+    assert run.server.total is None and "5" in run.server.aborted and "6" in run.server.aborted
