@@ -49,7 +49,7 @@ from tacit.parties.learning.vectors import Layout, average, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.parts import Dealt
@@ -89,6 +89,7 @@ __all__ = [
     "drawn_notes",
     "fewest_hidden",
     "figures_of",
+    "spare_neighbours",
     "tolerance_of",
     "update_in",
     "written",
@@ -205,7 +206,8 @@ class Averaging(Protocol):
         """Return true if the numbers of a model of that layout are in the range that is checked."""
 
     def spare(self, clients: int, called: int) -> int | None:
-        """The number of `clients`, of those `called`, that may be lost where few decide; None: a third of all."""
+        """The number of `clients`, of those `called`, that may be lost where few decide, such as decryptors or
+        neighbours; None: a third of all."""
 
     def waits(self, clients: int) -> int:
         """The most deadlines of the server that it takes with this number of clients."""
@@ -515,6 +517,9 @@ class SecAggPlus(Secure):
     tolerance: Tolerance = field(default_factory=Tolerance)
     name: ClassVar[str] = "secagg+"
 
+    def spare(self, clients: int, called: int) -> int | None:
+        return spare_neighbours(clients, called, self.tolerance)
+
     def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
         return replace(super()._settings(expected, least, deadline, called), tolerance=self.tolerance)
 
@@ -525,6 +530,18 @@ class SecAggPlus(Secure):
         self, me: Server, members: Sequence[str], least: int, deadline: float, called: int
     ) -> setup.Group:
         return setup.Group(tuple(members), {}, {})
+
+
+def spare_neighbours(clients: int, called: int, tolerance: Tolerance) -> int | None:
+    """How many of `clients`, of those `called`, may be lost whoever their neighbours are; None in a complete graph.
+
+    A graph withstands more losses with high probability, if they do not depend on it.
+    """
+    try:
+        degree = degree_of(max(1, clients), tolerance, called)
+    except NotCarried:  # such a round is lost
+        return 0
+    return None if degree.complete else degree.k - degree.threshold
 
 
 def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:

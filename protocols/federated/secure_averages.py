@@ -36,6 +36,7 @@ from tacit.protocols.federated.averaging import (
     cohorts_of,
     colluding_of,
     drawn_notes,
+    spare_neighbours,
     tolerance_of,
     written,
 )
@@ -270,7 +271,9 @@ class Flamingo(Secure):
             deciding = decryptors.Decryptors.of(clients, self.chosen, self.tolerance, called)
         except NotCarried:  # such a round is lost
             return 0
-        return deciding.count - deciding.quorum if deciding.count < clients else None
+        few = [deciding.count - deciding.quorum] if deciding.count < clients else []
+        near = spare_neighbours(clients, called, self.tolerance)
+        return min([*few, *([] if near is None else [near])], default=None)
 
     def _of_rounds(self, settings: secure_sum.Settings) -> flamingo.FlamingoSettings:
         limits = settings.min_clients, settings.deadline

@@ -107,9 +107,9 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
 
     With `extra` additional clients called, all but that number are enough. No round is lost while the server and more
     than two thirds of its cohort with something to send are unaffected, and as many as any sum needs. Where few clients
-    decide, such as decryptors, any affected client may be one of them, also one that was affected in an earlier round,
-    in which it got no share: no more may be affected than may be lost of them (`spare`). A cohort without known gone
-    clients may be too small.
+    decide, such as decryptors or neighbours in a graph, any affected client may be one of them, also one that was
+    affected in an earlier round, in which it got no share: no more may be affected than may be lost of them (`spare`).
+    A cohort without known gone clients may be too small.
     """
     server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
     least = max(server.settings.min_clients, server.fewest, trial.scenario.protocol.threshold or 0)

@@ -17,6 +17,7 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
+from tacit.protocols.federated.averaging import SecAggPlus
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import dealing, neighbours, secure_sum
@@ -413,3 +414,11 @@ def test_a_complete_graph_counts_colluders_in_the_fewest_survivors() -> None:
     run.assert_sums(lost[0])
     run = Run(7, tolerance=tolerance, min_clients=5, faults=[Crash(name, before="sum.mask") for name in lost])
     assert run.server.total is None and "5" in run.server.aborted and "6" in run.server.aborted
+
+
+def test_any_few_clients_may_be_lost_in_a_graph_whoever_their_neighbours_are() -> None:
+    averaging = SecAggPlus(tolerance=Tolerance(0.1, 0.1))
+    degree = degree_of(8, averaging.tolerance)
+    assert not degree.complete and averaging.spare(8, 8) == degree.k - degree.threshold == 1
+    assert averaging.spare(4, 4) is None  # a complete graph
+    assert averaging.spare(2, 12) == 0  # they carry no sum
