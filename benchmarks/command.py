@@ -120,7 +120,11 @@ def attacks(quick: Quick = False, json_file: JsonFile = None, debug: Debug = Fal
     return 0
 
 
-_REALITY = {"tcp": "tacit.benchmarks.reality.tcp", "deployed": "tacit.benchmarks.reality.deployed"}
+_REALITY = {
+    "tcp": "tacit.benchmarks.reality.tcp",
+    "shared": "tacit.benchmarks.reality.shared",
+    "deployed": "tacit.benchmarks.reality.deployed",
+}
 """The topics of `reality`, each with the module whose `main` measures, prints and returns an exit code."""
 
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tacit.sim.access import Downlink, Uplink
 from tacit.sim.clock import Environment
 from tacit.sim.handling import Handler, Handling
-from tacit.sim.link import Pipe
 from tacit.sim.machine import Host
 from tacit.sim.wire import Packet
 
@@ -47,8 +47,8 @@ class Endpoint:
         self.alive = True
         self.paused = False
         self._env, self._rates, self._factor = env, (up, down), 1.0
-        self._up: Pipe | None = None
-        self._down: Pipe | None = None
+        self._up: Uplink | None = None
+        self._down: Downlink | None = None
         self._handled = None if handling is None or host is None else (handling, host)
         self._handler: Handler | None = None
 
@@ -65,22 +65,22 @@ class Endpoint:
             self._rates = other._rates
 
     @property
-    def up(self) -> Pipe | None:
-        """The pipe for outgoing packets; None if the uplink is unlimited."""
+    def up(self) -> Uplink | None:
+        """The uplink; None if it is unlimited."""
         if self._up is None and self._rates[0]:
-            self._up = self._pipe(self._rates[0])
+            self._up = Uplink(self._env, self._rates[0], self._factor)
         return self._up
 
     @property
-    def down(self) -> Pipe | None:
-        """The pipe for incoming packets; None if the downlink is unlimited."""
+    def down(self) -> Downlink | None:
+        """The downlink; None if it is unlimited."""
         if self._down is None and self._rates[1]:
-            self._down = self._pipe(self._rates[1])
+            self._down = Downlink(self._env, self._rates[1], self._factor)
         return self._down
 
     @property
-    def pipes(self) -> tuple[Pipe | None, Pipe | None]:
-        """The uplink and the downlink pipes that exist so far; None for each that does not."""
+    def access(self) -> tuple[Uplink | None, Downlink | None]:
+        """The uplink and the downlink that exist so far; None for each that does not."""
         return self._up, self._down
 
     @property
@@ -129,14 +129,14 @@ class Endpoint:
     def stretch(self, factor: float) -> None:
         """Make sending and receiving take `factor` times as long as at full rate from now on."""
         self._factor = factor
-        for pipe in self.pipes:
-            if pipe is not None:
-                pipe.stretch(factor)
+        for one in self.access:
+            if one is not None:
+                one.stretch(factor)
         if self._handler is not None and not self.paused:
             self._handler.slow(factor)
 
     def let_go(self) -> None:
-        """Free the empty pipes and handler of a party without links; they are made again on demand."""
+        """Free the idle access and the handler of a party without links; they are made again on demand."""
         self._up = self._down = None
         if self._handler is not None and self._handler.is_empty:
             self._handler = None
@@ -145,15 +145,15 @@ class Endpoint:
                 delattr(self, name)
 
     def state(self) -> list[Any]:
-        """The state: incarnation, liveness, held-back packets, and the contents of its pipes."""
-        parts = [None if part is None else part.state() for part in (*self.pipes, self._handler)]
+        """The state: incarnation, liveness, held-back packets, and what is in its uplink and downlink."""
+        parts = [None if part is None else part.state() for part in (*self.access, self._handler)]
         return [self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, *parts]
 
     @property
     def is_new(self) -> bool:
         """True if the state is that of an unused endpoint."""
-        parts = (*self.pipes, self._handler)
-        used = self.arrivals or self.sends or any(part is not None and not part.is_empty for part in parts)
+        used = self.arrivals or self.sends or not (self._handler is None or self._handler.is_empty)
+        used = used or not (self._up is None or self._up.is_empty) or not (self._down is None or self._down.is_new)
         return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used
 
     def restore(self, state: list[Any]) -> None:
@@ -162,11 +162,6 @@ class Endpoint:
         for part, own in ((self.up, up), (self.down, down), (self.handler, handler)):
             if part is not None and own is not None:
                 part.restore(own)
-
-    def _pipe(self, rate: float) -> Pipe:
-        pipe = Pipe(self._env, rate)
-        pipe.stretch(self._factor)
-        return pipe
 
     def _stop(self) -> None:
         self.alive = False

@@ -1,90 +1,29 @@
 """Links: the time that a packet takes from one party to another.
 
-A packet first holds the sender's uplink for size / rate, then travels for the latency plus the jitter, then holds the
-receiver's downlink for size / rate (store and forward). Up- and downlinks carry one packet at a time, are shared by all
-of a party's links and serve in order of arrival. `tacit.sim.transport` handles losses and retransmissions.
+Each byte leaves through the sender's uplink, travels for the latency plus the jitter of its packet, and comes in
+through the receiver's downlink, while later bytes of the packet still leave: see `tacit.sim.access`, which also says
+how links share the access of a party. `tacit.sim.transport` handles losses and retransmissions.
 """
 
-from collections import deque
+import math
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
-from typing import Any
 
 import numpy as np
 
+from tacit.sim.access import Downlink, Inflow, Uplink
 from tacit.sim.clock import Environment, Line
 from tacit.sim.latency import Latency, uniforms
-from tacit.sim.pace import Span
 from tacit.sim.streams import child
 
-__all__ = ["SENDER_GONE", "Link", "Passage", "Pipe"]
+__all__ = ["PACKET", "SENDER_GONE", "Chunk", "Link", "Passage"]
+
+PACKET = 1460
+"""The most bytes of a packet that arrives as a whole, because nothing smaller is sent on the wire."""
 
 SENDER_GONE = "the sender was gone before it was sent"
 
 Then = Callable[[], object]
-
-
-class Pipe(Span):
-    """One direction of a party's access to the network: `rate` bytes a second, one packet after another."""
-
-    __slots__ = ("_idle_since", "_queue", "rate")
-
-    def __init__(self, env: Environment, rate: float) -> None:
-        if not rate > 0:
-            raise ValueError(f"rate(={rate}) must be > 0 bytes/s.")
-        super().__init__(env)
-        self._queue: deque[tuple[int, Then, Then]] | None = None  # the first one is on its way through
-        self.rate = rate
-        self._idle_since = 0.0
-
-    @property
-    def is_empty(self) -> bool:
-        """True if no packet is in the pipe."""
-        return not self._queue
-
-    def carry(self, size: int, through: Then, cut: Then, since: float = 0.0) -> None:
-        """Call `through` when `size` bytes have passed, after all earlier ones; call `cut` if the pipe is emptied.
-
-        `since`: the seconds for which the bytes have been arriving; while the pipe was idle, part of them already
-        passed.
-        """
-        if self._queue is None:
-            self._queue = deque()
-        self._queue.append((size, through, cut))
-        if len(self._queue) == 1:
-            seconds = size / self.rate
-            if since:
-                seconds = max(0.0, seconds - min(since, self._env.now - self._idle_since))
-            self.begin(seconds)
-
-    def empty(self) -> None:
-        """Drop the packet in progress and the waiting ones: the party at this end is gone."""
-        self.cancel()
-        dropped, self._queue = self._queue, None
-        self._idle_since = self._env.now
-        for _, _, cut in dropped or ():
-            cut()
-
-    def state(self) -> list[Any]:
-        """The messages in the pipe, in progress and waiting, and how much of the first has been sent."""
-        return [list(map(list, self._queue or ())), self._timer, self._due, self._left, self._factor]
-
-    def restore(self, state: list[Any]) -> None:
-        """Continue from a `state`; the timer is not started again."""
-        queue, self._timer, self._due, self._left, self._factor = state
-        self._queue = deque((size, through, cut) for size, through, cut in queue) or None
-
-    def _end(self) -> None:
-        queue = self._queue
-        assert queue is not None
-        self._timer = None
-        _, through, _ = queue.popleft()
-        if queue:
-            self.begin(queue[0][0] / self.rate)
-        else:
-            self._queue = None  # an empty one takes 600 bytes
-            self._idle_since = self._env.now
-        through()
 
 
 class _Stream:
@@ -102,28 +41,87 @@ class _Stream:
 class Passage:
     """The way of `size` bytes over a `link` that loses none; for `deliver` and `cut` see `Link.send`.
 
-    It is one small object, because a message to each of many clients may be on its way at the same time.
+    It is one small object, because a message to each of many clients may be on its way at the same time. `flight` is
+    its latency in all, to which a fault may add a `delay`, in seconds.
     """
 
-    __slots__ = ("cut", "deliver", "link", "size")
-    stored = __slots__
+    __slots__ = ("began", "cut", "deliver", "delay", "flight", "inflow", "lasted", "link", "size")
+    stored: tuple[str, ...] = __slots__
 
-    def __init__(self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object]) -> None:
-        self.link, self.size, self.deliver, self.cut = link, size, deliver, cut
+    def __init__(
+        self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object], delay: float = 0.0
+    ) -> None:
+        self.link, self.size, self.deliver, self.cut, self.delay = link, size, deliver, cut, delay
+        self.flight = self.began = 0.0
+        self.lasted: float | None = None  # seconds from the first byte in the uplink to the last, once that is through
+        self.inflow: Inflow | None = None
+
+    @property
+    def cap(self) -> float:
+        """The rate of the receiver's downlink in bytes a second."""
+        return math.inf if self.link.down is None else self.link.down.rate
+
+    def begin(self) -> None:
+        """Draw the latency: the first byte enters the sender's uplink."""
+        link = self.link
+        self.began = link.now
+        self.flight = link.draw() + self.delay
+        if self.size > PACKET and link.down is not None and link.up is not None:
+            link.when(self.began + self.flight, self.reach)
+
+    def reach(self) -> None:
+        """Let the first byte enter the receiver's downlink, unless the bytes were lost before."""
+        up, down = self.link.up, self.link.down
+        assert up is not None and down is not None
+        if self.lasted is None:
+            self.inflow = down.open(up.rate_of(self.link))
+        elif self.lasted:
+            self.inflow = down.open(self.size / self.lasted)
 
     def leave(self) -> None:
-        """Travel: the bytes are through the sender's uplink."""
-        self.link.travel(self.deliver if self.link.down is None else self.arrive)
+        """Travel: the last byte is through the sender's uplink."""
+        self.lasted = self.link.now - self.began
+        self.link.land(self.flight, self.arrive)
 
     def lose(self) -> None:
         """Tell that the sender went down before the bytes were through."""
+        self.vanish()
         self.cut(SENDER_GONE)
 
+    def vanish(self) -> None:
+        """Let no more bytes arrive."""
+        self.lasted = 0.0
+        if self.inflow is not None and self.link.down is not None:
+            self.link.down.withdraw(self.inflow)
+            self.inflow = None
+
     def arrive(self) -> None:
-        """Enter the receiver's downlink."""
+        """Let the last byte enter the receiver's downlink."""
         down = self.link.down
-        assert down is not None
-        down.carry(self.size, self.deliver, self.deliver)
+        if down is None:
+            self.through()
+        elif self.inflow is None:
+            down.take(self.size, self.lasted or 0.0, self.through)
+        else:
+            down.close(self.inflow, self.size, self.lasted or 0.0, self.through)
+
+    def through(self) -> None:
+        """Deliver: the last byte is through the receiver's downlink."""
+        self.link.flight = self.flight
+        self.deliver()
+
+
+class Chunk:
+    """A part of a stream in the sender's uplink. Its window bounds the rate, and no downlink."""
+
+    __slots__ = stored = ("leave", "link", "lose", "size")
+    cap = math.inf
+
+    def __init__(self, link: "Link", size: int, leave: Then, lose: Then) -> None:
+        self.link, self.size, self.leave, self.lose = link, size, leave, lose
+
+    def begin(self) -> None:
+        """Do nothing: the latency of a stream is drawn for each of its messages."""
 
 
 class Link:
@@ -135,7 +133,7 @@ class Link:
 
     __slots__ = (
         "_answers", "_answers_drawn", "_chances", "_chances_drawn", "_delays", "_env", "_flight", "_jitter",
-        "_last", "_loss", "_ordered", "_shakes", "_up", "down", "draws", "fixed", "flight",
+        "_last", "_loss", "_ordered", "_shakes", "down", "draws", "fixed", "flight", "up",
     )  # fmt: skip
 
     def __init__(
@@ -145,8 +143,8 @@ class Link:
         seed: int,
         ends: tuple[str, ...],
         *,
-        up: Pipe | None = None,
-        down: Pipe | None = None,
+        up: Uplink | None = None,
+        down: Downlink | None = None,
         jitter: float = 0.0,
         loss: float = 0.0,
         ordered: bool = True,
@@ -164,7 +162,7 @@ class Link:
         self._shakes: Iterator[float] | None = uniforms(_Stream(seed, ends, 2)) if jitter else None
         self.fixed = None if jitter else fixed  # what `draw` always returns
         self.flight = fixed or 0.0  # the latency of the latest packet, with what was added to it
-        self._up, self.down = up, down
+        self.up, self.down = up, down
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
         self.draws = self._chances_drawn = self._answers_drawn = 0
@@ -193,33 +191,24 @@ class Link:
         When the receiver's downlink is emptied, its packets are delivered immediately, so that the network sees that
         the receiver is gone.
         """
-        passage = Passage(self, size, deliver, cut)
-        if self._up is None:
+        if self.up is None and self.down is None and self.fixed is not None:
+            self.draws += 1
+            self.land(self.fixed, deliver)
+        else:
+            self.carry(Passage(self, size, deliver, cut))
+
+    def carry(self, passage: Passage) -> None:
+        """Send the bytes of a passage through the sender's uplink, after all earlier ones."""
+        if self.up is None:
+            passage.begin()
             passage.leave()
         else:
-            self._up.carry(size, passage.leave, passage.lose)
+            self.up.carry(passage)
 
-    def depart(self, size: int, then: Then, cut: Then) -> None:
-        """Send `size` bytes through the sender's uplink; call `cut` if the sender goes down before they are through."""
-        if self._up is None:
-            then()
-        else:
-            self._up.carry(size, then, cut)
-
-    def travel(self, then: Then, delay: float = 0.0) -> None:
-        """Call `then` after the latency, the jitter and a `delay` in seconds."""
-        arrival = self._env.now + next(self._delays) + delay
-        self.draws += 1
-        if self._shakes is not None:
-            arrival += self._jitter * next(self._shakes)
-        if self._ordered:  # events at equal times keep their order
-            if arrival < self._last:
-                arrival = self._last
-            self._last = arrival
-        self.flight = arrival - self._env.now
-        if self._flight is None:
-            self._flight = Line(self._env)
-        self._flight.at(arrival, then)
+    @property
+    def now(self) -> float:
+        """The virtual time."""
+        return self._env.now
 
     def draw(self) -> float:
         """Draw the latency and jitter of the next packet, in seconds."""
@@ -228,35 +217,41 @@ class Link:
         self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
         return self.flight
 
-    def go(self, seconds: float, then: Then) -> None:
-        """Call `then` after `seconds`, but not before earlier packets have arrived."""
+    def when(self, time: float, then: Then) -> None:
+        """Call `then` at a virtual `time`, mostly later than all given before."""
+        if self._flight is None:
+            self._flight = Line(self._env)
+        self._flight.at(time, then)
+
+    def land(self, seconds: float, then: Then) -> None:
+        """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived."""
         arrival = self._env.now + seconds
-        if arrival < self._last:
-            arrival = self._last
-        self._last = arrival
-        self._env.at(arrival, then)
-
-    def flow_in(self, size: int, then: Then) -> None:
-        """Receive `size` bytes through the downlink, of which the last has arrived; then call `then`.
-
-        The first byte arrived earlier, by the time that the bytes took through the sender's uplink.
-        """
-        if self.down is None:
-            then()
-        else:
-            self.down.carry(size, then, then, 0.0 if self._up is None else size / self._up.rate)
+        if self._ordered:  # events at equal times keep their order
+            if arrival < self._last:
+                arrival = self._last
+            self._last = arrival
+        if self._flight is None:
+            self._flight = Line(self._env)
+        self._flight.at(arrival, then)
 
     @property
     def pace(self) -> float:
-        """The seconds a byte through the slower one of both pipes."""
-        return max((1 / pipe.rate for pipe in (self._up, self.down) if pipe is not None), default=0.0)
+        """The seconds a byte through the slower one of both ends."""
+        return max((1 / one.rate for one in (self.up, self.down) if one is not None), default=0.0)
 
-    def come_in(self, size: int, then: Then) -> None:
-        """Receive `size` bytes through the downlink, or as many as get through; then call `then`."""
+    def depart(self, size: int, then: Then, cut: Then) -> None:
+        """Send a chunk of a stream through the sender's uplink; call `cut` if the sender goes down meanwhile."""
+        if self.up is None:
+            then()
+        else:
+            self.up.carry(Chunk(self, size, then, cut))
+
+    def take(self, size: int, lasted: float, then: Then) -> None:
+        """Receive a chunk that took `lasted` seconds to leave through the downlink; then call `then`."""
         if self.down is None:
             then()
         else:
-            self.down.carry(size, then, then)
+            self.down.take(size, lasted, then)
 
     def loses(self) -> bool:
         """Draw the loss of the packet that now enters the link: true if it is lost."""
@@ -271,8 +266,8 @@ class Link:
     @property
     def is_idle(self) -> bool:
         """True if everything that was sent has arrived, so that the link can be rebuilt from its draws alone."""
-        pipes = (self._up, self.down)
-        return self._last <= self._env.now and all(pipe is None or pipe.is_empty for pipe in pipes)
+        ends = (self.up, self.down)
+        return self._last <= self._env.now and all(one is None or one.is_empty for one in ends)
 
     def renew(self) -> None:
         """Allow later packets to overtake packets in flight, which belong to an older connection."""

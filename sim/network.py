@@ -268,9 +268,9 @@ class LinkNetwork:
         """All objects that packets in flight refer to, except for endpoints, each under a unique name."""
         found: dict[str, object] = {"network": self}
         for name, endpoint in self._endpoints.items():
-            for way, pipe in zip(("up", "down"), endpoint.pipes, strict=True):
-                if pipe is not None:
-                    found[f"{way} {name}"] = pipe
+            for way, access in zip(("up", "down"), endpoint.access, strict=True):
+                if access is not None:
+                    found[f"{way} {name}"] = access
             if endpoint.handler is not None:
                 found[f"handler {name}"] = endpoint.handler
         for (near, far), link in self._links.items():

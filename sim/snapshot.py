@@ -10,15 +10,16 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import astuple
 
+from tacit.sim.access import _Leaving
 from tacit.sim.clock import Timer
 from tacit.sim.conditions import Barrier
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired
 from tacit.sim.journey import Journey
-from tacit.sim.link import Passage
+from tacit.sim.link import Chunk, Passage
 from tacit.sim.plain import Named, NotPlain, Reader, Writer
 from tacit.sim.tcp import Flow, Sending, Window
-from tacit.sim.transport import _Connection, _Item
+from tacit.sim.transport import _Connection, _Crossing, _Item
 from tacit.sim.wire import Frame, LedgerRow, Packet
 from tacit.sim.world import World
 
@@ -26,8 +27,11 @@ __all__ = ["NotPlain", "Snapshot"]
 
 _KINDS: dict[str, type] = {
     kind.__name__.lstrip("_"): kind
-    for kind in (Barrier, Fired, Frame, Packet, Timer, _Connection, _Item, Journey, Passage, Flow, Sending, Window)
-}
+    for kind in (
+        Barrier, Fired, Frame, Packet, Timer, _Connection, _Item, Journey, Passage, _Crossing, Chunk, _Leaving, Flow,
+        Sending, Window,
+    )
+}  # fmt: skip
 
 
 class _Known(Named):

@@ -2,10 +2,10 @@
 
 The first message between two parties opens a connection: a round trip for SYN, another for TLS 1.3, both of whose ends
 show certificates (`FLIGHTS`). Messages go one after the other, in chunks of at most half the window; a chunk goes
-through the sender's uplink and the receiver's downlink, which all connections of a party share, chunk by chunk in order
-of arrival: so they get equal shares. The first byte of a chunk reaches the receiver before the last one has left. As
-its acknowledgement returns, the window grows (slow start, then CUBIC with fast convergence), and shrinks again while
-nothing is sent (RFC 2861, as in Linux). A message is delivered once all before it are.
+through the sender's uplink and the receiver's downlink, which all connections of a party share (`tacit.sim.access`).
+The first byte of a chunk reaches the receiver before the last one has left. As its acknowledgement returns, the window
+grows (slow start, then CUBIC with fast convergence), and shrinks again while nothing is sent (RFC 2861, as in Linux). A
+message is delivered once all before it are.
 
 A segment that the link loses is sent again: after a round trip where three follow it, after two as a tail loss probe
 (RFC 8985), or after the timeout where it is alone on its way. Segments that are sent again take bandwidth, and their
@@ -279,7 +279,7 @@ class TcpStream(Generic[C]):
         landed = partial(self._land, flow, copy, count, latency, now)
         link.depart(
             size,
-            partial(link.go, latency, partial(link.flow_in, size, landed)),
+            partial(link.land, latency, partial(link.take, size, self._lasts(size), landed)),
             partial(self._carrier.end, "lose", copy, SENDER_GONE),
         )
         return True
@@ -339,7 +339,7 @@ class TcpStream(Generic[C]):
             return
         latency = way._link.draw()
         landed = partial(self._landed, flow, other, number, latency)
-        way._link.go(latency, partial(way._link.come_in, FLIGHTS[number], landed))
+        way._link.land(latency, partial(way._link.take, FLIGHTS[number], 0.0, landed))
 
     def _landed(self, flow: Flow[C], other: Flow[C], number: int, latency: float) -> None:
         if number < _LAST:
@@ -421,10 +421,15 @@ class TcpStream(Generic[C]):
     def _enter(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
         """Put a chunk on the link after it has passed the uplink."""
         delay = item.copy.delay if not item.arrived else 0.0
-        self._link.go(item.latency + delay, partial(self._come_in, flow, item, size, count, sent))
+        self._link.land(item.latency + delay, partial(self._come_in, flow, item, size, count, sent))
 
     def _come_in(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
-        self._link.flow_in(size + HEADERS * count, partial(self._arrive, flow, item, size, count, sent))
+        whole = size + HEADERS * count
+        self._link.take(whole, self._lasts(whole), partial(self._arrive, flow, item, size, count, sent))
+
+    def _lasts(self, size: int) -> float:
+        """The seconds that a chunk takes through the uplink: the receiver's downlink was open to it in that time."""
+        return 0.0 if self._link.up is None else size / self._link.up.rate
 
     def _arrive(self, flow: Flow[C], item: Sending[C], size: int, count: int, sent: float) -> None:
         """Receive a chunk and return its acknowledgement; the one of its beginning was sent before."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tacit.sim.clock import Environment, Timer
 from tacit.sim.conditions import Barrier
-from tacit.sim.link import SENDER_GONE, Link
+from tacit.sim.link import Link, Passage
 
 __all__ = ["BEHIND", "BY_FAULT", "CUT", "LIMIT", "ON_LINK", "SECOND_COPY", "Carrier", "Copy", "Transport"]
 
@@ -86,6 +86,51 @@ class _Item:
         self.has_come = False
 
 
+class _Crossing(Passage, Generic[C]):
+    """The way of one `copy` of an `item` over the link of a `transport`, on which it may be lost."""
+
+    __slots__ = ("copy", "item", "transport")
+    stored = (*Passage.stored, *__slots__)
+
+    def __init__(self, transport: "Transport[C]", link: Link, item: _Item, copy: C) -> None:
+        super().__init__(
+            link, copy.size, partial(transport.arrive, item, copy), partial(transport.lose, item, copy), copy.delay
+        )
+        self.transport, self.item, self.copy = transport, item, copy
+
+    def reach(self) -> None:
+        """Let the first byte enter the receiver's downlink, unless the bytes are lost before."""
+        if not self.copy.doomed and not self.transport.is_cut:
+            super().reach()
+
+    def leave(self) -> None:
+        """Travel, unless the copy is lost or a barrier keeps it: the last byte is through the sender's uplink."""
+        self.item.departed = self.link.now
+        barrier = self.transport.barrier
+        if barrier is not None and barrier.holds:
+            self.vanish()
+            barrier.kept.append(self.leave)
+        elif barrier is not None:
+            self._vanish(CUT)
+        elif self.copy.doomed:
+            self._vanish(BY_FAULT)
+        elif self.link.loses():
+            self._vanish(ON_LINK)
+        else:
+            super().leave()
+
+    def arrive(self) -> None:
+        """Let the last byte enter the receiver's downlink, unless the ends are cut off by then."""
+        if self.transport.is_cut:
+            self._vanish(CUT)
+        else:
+            super().arrive()
+
+    def _vanish(self, why: str) -> None:
+        self.vanish()
+        self.cut(why)
+
+
 class _Connection(Generic[C]):
     """One incarnation of each end: the number `sent`, the number `due` next at the receiver, and early arrivals.
 
@@ -142,29 +187,20 @@ class Transport(Generic[C]):
     # One copy's way
 
     def _depart(self, item: _Item, copy: C) -> None:
-        self._link.depart(copy.size, partial(self._enter, item, copy), partial(self._lose, item, copy, SENDER_GONE))
+        self._link.carry(_Crossing(self, self._link, item, copy))
 
-    def _enter(self, item: _Item, copy: C) -> None:
-        item.departed = self._env.now
-        barrier = self._carrier.barrier(self._source, self._target)
-        if barrier is not None and barrier.holds:
-            barrier.kept.append(partial(self._enter, item, copy))
-        elif barrier is not None:
-            self._lose(item, copy, CUT)
-        elif copy.doomed:
-            self._lose(item, copy, BY_FAULT)
-        elif self._link.loses():
-            self._lose(item, copy, ON_LINK)
-        else:
-            self._link.travel(partial(self._come_in, item, copy), copy.delay)
+    @property
+    def barrier(self) -> Barrier | None:
+        """The first barrier that blocks messages on this hop, or None."""
+        return self._carrier.barrier(self._source, self._target)
 
-    def _come_in(self, item: _Item, copy: C) -> None:
-        if self._carrier.is_cut(self._source, self._target):
-            self._lose(item, copy, CUT)
-        else:
-            self._link.come_in(copy.size, partial(self._arrive, item, copy))
+    @property
+    def is_cut(self) -> bool:
+        """True if a partition separates the two ends of the hop."""
+        return self._carrier.is_cut(self._source, self._target)
 
-    def _arrive(self, item: _Item, copy: C) -> None:
+    def arrive(self, item: _Item, copy: C) -> None:
+        """Receive a copy whose last byte is through the receiver's downlink."""
         connection = item.connection
         item.flying -= 1
         self._carrier.carried(copy)
@@ -188,7 +224,8 @@ class Transport(Generic[C]):
 
     # Once more
 
-    def _lose(self, item: _Item, copy: C, why: str) -> None:
+    def lose(self, item: _Item, copy: C, why: str) -> None:
+        """End a copy that was lost, and send the packet again if the transport does."""
         item.flying -= 1
         self._carrier.end("lose", copy, why)
         self._repeat(item, copy)

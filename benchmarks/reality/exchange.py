@@ -1,9 +1,10 @@
 """Messages over real TCP with TLS 1.3, both ends authenticated: the times at which each was sent and fully received.
 
-`python -m tacit.benchmarks.reality.exchange receive FOLDER ADDRESS` accepts connections one after another, and answers
-each message with one byte. `... send FOLDER ADDRESS CASES` carries out the cases (JSON: a list of lists of [pause,
-size, is set-up counted]): each list is a connection, and each message is sent `pause` seconds after the answer to the
-previous one. Both print one line of JSON per connection: the times on the clock shared by all processes of a machine.
+`python -m tacit.benchmarks.reality.exchange receive FOLDER ADDRESS PORT` accepts connections one after another, and
+answers each message with one byte. `... send FOLDER ADDRESS PORT CASES` carries out the cases (JSON: a list of lists of
+[pause, size, is set-up counted]): each list is a connection, and each message is sent `pause` seconds after the answer
+to the previous one. Both print one line of JSON per connection: the times on the clock shared by all processes of a
+machine. A sender first waits for a line on its standard input.
 
 FOLDER has the certificate of `make_certificates`.
 """
@@ -16,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["context", "make_certificates"]
+__all__ = ["PORT", "context", "make_certificates"]
 
-_PORT = 7443
+PORT = 7443
 _PREFIX = 8  # bytes of the length at the beginning of a message
 _NAME = "tacit"
 
@@ -58,9 +59,9 @@ def context(folder: Path, protocol: int) -> ssl.SSLContext:
     return made
 
 
-def _receive(folder: Path, address: str) -> None:
+def _receive(folder: Path, address: str, port: int) -> None:
     ours = context(folder, ssl.PROTOCOL_TLS_SERVER)
-    with socket.create_server((address, _PORT)) as server:
+    with socket.create_server((address, port)) as server:
         print("ready", flush=True)
         while True:
             connection, _ = server.accept()
@@ -81,13 +82,15 @@ def _answer_messages(secured: ssl.SSLSocket) -> list[float]:
     return times
 
 
-def _send(folder: Path, address: str, cases: list[list[list[float]]]) -> None:
+def _send(folder: Path, address: str, port: int, cases: list[list[list[float]]]) -> None:
     ours = context(folder, ssl.PROTOCOL_TLS_CLIENT)
     contents = bytes(max(int(size) for case in cases for _, size, _ in case))
+    print("ready", flush=True)
+    sys.stdin.readline()
     for case in cases:
         times = []
         began = time.monotonic()
-        connection = socket.create_connection((address, _PORT))
+        connection = socket.create_connection((address, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with ours.wrap_socket(connection, server_hostname=_NAME) as secured:
             for pause, size, from_start in case:
@@ -101,7 +104,7 @@ def _send(folder: Path, address: str, cases: list[list[list[float]]]) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["receive", folder, address]:
-            _receive(Path(folder), address)
-        case ["send", folder, address, cases]:
-            _send(Path(folder), address, json.loads(cases))
+        case ["receive", folder, address, port]:
+            _receive(Path(folder), address, int(port))
+        case ["send", folder, address, port, cases]:
+            _send(Path(folder), address, int(port), json.loads(cases))

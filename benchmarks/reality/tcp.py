@@ -1,9 +1,11 @@
-"""Messages over real TCP compared with `tacit.sim.tcp`: one-way times, from the sending call to the last byte.
+"""Messages over real TCP compared with Tacit's transports: one-way times, from the sending call to the last byte.
 
 There are two machines of `tacit.benchmarks.reality.lab`, with TCP's cubic and TLS 1.3 with certificates at both ends.
 *new*: the first message of a connection, including its set-up; *open*: the first message of an open connection; *warm*:
 the next message, as soon as the previous one is answered; *idle*: the next one after a pause in which the window has
 shrunk. TLS's computations in a set-up are measured separately and added to the model's *new*. Real times are medians.
+The transports "reliable" and "datagram" have neither set-up nor window: they are shown beside `tacit.sim.tcp`, which
+alone is judged.
 
 The router's own lateness, which is contained in the real times, is printed below each table.
 """
@@ -15,15 +17,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tacit.benchmarks.measure import environment, grouped, seconds_each, write_json
-from tacit.benchmarks.reality.exchange import context, make_certificates
-from tacit.benchmarks.reality.lab import Line, open_lab
+from tacit.benchmarks.reality.exchange import PORT, context, make_certificates
+from tacit.benchmarks.reality.lab import Line, Loopback, open_lab
 from tacit.scenarios.console.printing import make_console
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
@@ -32,7 +34,10 @@ from tacit.sim.network import LinkNetwork
 from tacit.sim.trace import Trace
 from tacit.sim.wire import TLS_OVERHEAD, TLS_RECORD, Ledger, Packet
 
-__all__ = ["SETTINGS", "Row", "Setting", "main", "measure", "modelled", "records"]
+__all__ = [
+    "SETTINGS", "TRANSPORTS", "Row", "Setting", "main", "measure", "modelled", "packet_of", "records", "secured",
+    "sent_at", "start_receiver", "start_senders",
+]  # fmt: skip
 
 Step = tuple[float, int, bool]
 """Seconds after the answer to the previous message, bytes, and true if the set-up counts."""
@@ -55,7 +60,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds that a message of `size` bytes takes: median, minimum and maximum of `repeats`, and the model's."""
+    """Seconds that a message of `size` bytes takes: median, minimum and maximum of `repeats`, and those of the models:
+    `model` is that of TCP."""
 
     setting: str
     size: int
@@ -65,6 +71,8 @@ class Row:
     most: float
     repeats: int
     model: float
+    reliable: float
+    datagram: float
 
     @property
     def ratio(self) -> float:
@@ -72,6 +80,7 @@ class Row:
         return self.real / self.model
 
 
+TRANSPORTS = ("tcp", "reliable", "datagram")
 SETTINGS = (Setting(0.04, 20e6), Setting(0.005, 100e6), Setting(0.15, 5e6))
 _SIZES = (1_000, 100_000, 300_000, 1_000_000, 10_000_000)
 
@@ -88,9 +97,9 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
         rows += made
         lines = [
             (f"{row.size:,} B", row.kind, *(f"{1e3 * one:,.1f}" for one in (row.real, row.least, row.most, row.model)),
-             f"{row.ratio:.2f}") for row in made
+             f"{row.ratio:.2f}", *(f"{1e3 * one:,.1f}" for one in (row.reliable, row.datagram))) for row in made
         ]  # fmt: skip
-        numbers = ("real, ms", "least", "most", "model, ms", "real / model")
+        numbers = ("real, ms", "least", "most", "tcp, ms", "real / tcp", "reliable, ms", "datagram, ms")
         console.print(grouped(("size", "connection", *numbers), lines, numbers, str(setting)))
         console.print(f"the router was late by {late}")
     write_json(json_file, environment=found, quick=quick, rows=rows)
@@ -106,18 +115,11 @@ def measure(setting: Setting, sizes: Sequence[int], repeats: int) -> tuple[list[
         open_lab({"server": Line(), "client/0": Line(setting.latency, setting.rate, setting.rate)}) as lab,
     ):
         make_certificates(Path(folder))
-        program = [sys.executable, "-m", "tacit.benchmarks.reality.exchange"]
-        address = lab.address("server")
-        receiver = lab.start(
-            "server", [*program, "receive", folder, address], stdout=subprocess.PIPE, text=True, cwd=_ROOT
-        )
+        receiver = start_receiver(lab, folder, PORT)
         assert receiver.stdout is not None
-        receiver.stdout.readline()
         for size in sizes:
             cases = [case for number in range(repeats) for case in _cases(size, number == 0)]
-            sending = [*program, "send", folder, address, json.dumps(cases)]
-            done = lab.run("client/0", sending, capture_output=True, text=True, check=True, cwd=_ROOT)
-            sent = [json.loads(line) for line in done.stdout.splitlines()]
+            sent = sent_at(*start_senders(lab, folder, {"client/0": PORT}, cases))
             got = [json.loads(receiver.stdout.readline()) for _ in cases]
             rows += _rows(setting, size, list(zip(cases, sent, got, strict=True)), computing)
         counted = lab.statistics()
@@ -126,6 +128,45 @@ def measure(setting: Setting, sizes: Sequence[int], repeats: int) -> tuple[list[
 
 
 _ROOT = Path(__file__).parents[1]
+_PROGRAM = (sys.executable, "-m", "tacit.benchmarks.reality.exchange")
+
+
+def start_receiver(lab: Loopback, folder: str, port: int) -> "subprocess.Popen[str]":
+    """Start a receiver on the server, with the certificates in `folder`; it prints the times of each connection."""
+    command = [*_PROGRAM, "receive", folder, lab.address("server"), str(port)]
+    receiver = lab.start("server", command, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+    assert receiver.stdout is not None
+    receiver.stdout.readline()
+    return receiver
+
+
+def start_senders(
+    lab: Loopback, folder: str, ports: Mapping[str, int], cases: Sequence[Sequence[Step]]
+) -> "list[subprocess.Popen[str]]":
+    """Start a sender of the `cases` on each machine that `ports` names, to its port of the server, all together."""
+    senders = []
+    for machine, port in ports.items():
+        command = [*_PROGRAM, "send", folder, lab.address("server"), str(port), json.dumps(cases)]
+        senders.append(lab.start(machine, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT))
+    for sender in senders:
+        assert sender.stdout is not None
+        sender.stdout.readline()
+    for sender in senders:
+        assert sender.stdin is not None
+        sender.stdin.write("\n")
+        sender.stdin.close()
+    return senders
+
+
+def sent_at(*senders: "subprocess.Popen[str]") -> list[list[float]]:
+    """The times at which the messages of each connection of each sender were sent. Raises RuntimeError if it fails."""
+    found = []
+    for sender in senders:
+        assert sender.stdout is not None
+        found += [json.loads(line) for line in sender.stdout]
+        if sender.wait():
+            raise RuntimeError(f"a sender failed with exit status {sender.returncode}")
+    return found
 
 
 def _ms(seconds: float) -> str:
@@ -146,18 +187,20 @@ _PLACES = {"new": (0, 0), "warm": (0, 1), "open": (1, 0), "idle": (2, 1)}
 
 def _rows(setting: Setting, size: int, times: Sequence[Any], computing: float) -> Iterator[Row]:
     everything = list(_cases(size, True))
-    models = [modelled(setting, case) for case in everything]
+    models = {kind: [modelled(setting, case, kind) for case in everything] for kind in TRANSPORTS}
     for kind in _KINDS:
         place, message = _PLACES[kind]
         found = [got[message] - began[message] for case, began, got in times if case == everything[place]]
         extra = computing if kind == "new" else 0.0
-        model = models[place][message] + extra
-        yield Row(str(setting), size, kind, statistics.median(found), min(found), max(found), len(found), model)
+        tcp, *others = (models[name][place][message] for name in TRANSPORTS)
+        yield Row(
+            str(setting), size, kind, statistics.median(found), min(found), max(found), len(found), tcp + extra, *others
+        )
 
 
-def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
+def modelled(setting: Setting, case: Sequence[Step], transport: str = "tcp") -> list[float]:
     """The virtual seconds of each message of a connection."""
-    conditions = Conditions("mesh", parse_latency(f"{1e3 * setting.latency}ms"), transport="tcp")
+    conditions = Conditions("mesh", parse_latency(f"{1e3 * setting.latency}ms"), transport=transport)
     loop = SimLoop()
     network = LinkNetwork(loop, Trace(), Ledger(), 1, conditions)
     sent: list[float] = []
@@ -169,19 +212,19 @@ def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
         if step is not None:
             pause, size, from_start = step
             if packet is None and not from_start:
-                loop.env.at(0.0, partial(network.send, _packet("client/0", "server", 1)))  # opens the connection
+                loop.env.at(0.0, partial(network.send, packet_of("client/0", "server", 1)))  # opens the connection
                 received.append(0.0)
                 sent.append(0.0)
             loop.env.at(loop.env.now + pause, partial(send, size))
 
     def send(size: int) -> None:
         sent.append(loop.env.now)
-        network.send(_packet("client/0", "server", _secured(size)))
+        network.send(packet_of("client/0", "server", secured(size)))
 
     def take(packet: Packet) -> None:
         if packet.size > 1:
             received.append(loop.env.now)
-            network.send(_packet("server", "client/0", _secured(1)))
+            network.send(packet_of("server", "client/0", secured(1)))
 
     network.attach("server", take)
     network.attach("client/0", go_on, setting.rate / 8, setting.rate / 8)
@@ -192,12 +235,13 @@ def modelled(setting: Setting, case: Sequence[Step]) -> list[float]:
     return [end - begin for begin, end in zip(sent, received, strict=True)][-len(case) :]
 
 
-def _secured(size: int) -> int:
+def secured(size: int) -> int:
     """The number of bytes that `size` bytes take in TLS records."""
     return size + TLS_OVERHEAD * -(-size // TLS_RECORD)
 
 
-def _packet(sender: str, receiver: str, size: int) -> Packet:
+def packet_of(sender: str, receiver: str, size: int) -> Packet:
+    """A packet of `size` bytes without content."""
     return Packet(b"", b"", bytes(32), sender, receiver, 1, "", "", "", 1, 0, False, size, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""A packet takes size/up + latency + size/down seconds, in turn and in order."""
+"""A packet takes the latency and its size / the slower end, and links share the access of a party."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit.sim.access import Downlink, Uplink
 from tacit.sim.latency import parse_latency
-from tacit.sim.link import Link, Pipe
+from tacit.sim.link import PACKET, Link
 from tacit.sim.loop import SimLoop
 
 Arrival = tuple[str, float]
@@ -26,8 +27,11 @@ class World:
         self.arrived: list[Arrival] = []
         self.lost: list[tuple[str, float, str]] = []
 
-    def pipe(self, rate: float) -> Pipe:
-        return Pipe(self.loop.env, rate)
+    def up(self, rate: float) -> Uplink:
+        return Uplink(self.loop.env, rate)
+
+    def down(self, rate: float) -> Downlink:
+        return Downlink(self.loop.env, rate)
 
     def link(self, latency: str = "0ms", seed: int = 1, **conditions: Any) -> Link:
         return Link(self.loop.env, parse_latency(latency), seed, (), **conditions)
@@ -57,63 +61,151 @@ def test_a_link_without_limits_takes_the_latency(world: World) -> None:
     assert world.run() == [("big", 0.04), ("later", 1.04)]
 
 
-def test_bandwidth_and_latency_add_up(world: World) -> None:
-    link = world.link("500ms", up=world.pipe(1000), down=world.pipe(2000))
-    world.send(link, "a", 4000)
-    assert world.run() == [("a", 4.0 + 0.5 + 2.0)]
+RATES = st.sampled_from([100.0, 1000.0, 12_345.6, 1e6])
 
 
-def test_packets_take_turns_on_the_uplink_and_on_the_downlink(world: World) -> None:
-    link = world.link("1s", up=world.pipe(1000), down=world.pipe(500))
-    world.send(link, "a", 1000)
-    world.send(link, "b", 1000)
+@given(RATES, RATES, st.integers(1, 10**7), st.floats(0, 5))
+def test_a_packet_alone_takes_the_slower_end_and_the_latency(up: float, down: float, size: int, when: float) -> None:
+    world = World()
+    link = world.link("500ms", up=world.up(up), down=world.down(down))
+    world.at(when, lambda: world.send(link, "a", size))
+    assert world.run(10**6) == [("a", pytest.approx(when + size / min(up, down) + 0.5, rel=1e-6))]
+
+
+def test_packets_of_a_link_take_turns(world: World) -> None:
+    link = world.link("1s", up=world.up(1000), down=world.down(500))
+    world.send(link, "a", 2000)
+    world.send(link, "b", 2000)
     world.at(20.0, lambda: world.send(link, "c", 500))
-    # a leaves at 1, arrives at 2, is received at 4; b leaves at 2, arrives at 3, waits until 4, is received at 6.
-    assert world.run() == [("a", 4.0), ("b", 6.0), ("c", 20.0 + 0.5 + 1.0 + 1.0)]
+    assert world.run() == [("a", 5.0), ("b", 9.0), ("c", 22.0)]
 
 
-def test_all_links_of_a_sender_share_its_uplink(world: World) -> None:
-    up = world.pipe(1000)
-    links = [world.link(f"{milliseconds}ms", up=up) for milliseconds in (0, 250, 500)]
-    for name, link in zip("abc", links, strict=True):
-        world.send(link, name, 1000)
-    assert world.run() == [("a", 1.0), ("b", 2.25), ("c", 3.5)]
+@pytest.mark.parametrize("rate", [8e6, 2e6, 1e6, 7e5])
+@pytest.mark.parametrize("size", [100, 10_000, 10**7])
+@pytest.mark.parametrize("sends", [True, False], ids=["to", "from"])
+def test_equal_transfers_end_when_arithmetic_says(world: World, rate: float, size: int, sends: bool) -> None:
+    server = world.up(rate) if sends else world.down(rate)
+    for number in range(4):
+        ends = {"up": server, "down": world.down(1e6)} if sends else {"up": world.up(1e6), "down": server}
+        world.send(world.link("40ms", number, **ends), str(number), size)
+    last = max(when for _, when in world.run())
+    packet = min(size, PACKET) * 4 / rate  # packets are not divided
+    assert last == pytest.approx(0.04 + max(size / 1e6, 4 * size / rate), rel=0.05, abs=packet)
 
 
-def test_all_links_to_a_receiver_share_its_downlink(world: World) -> None:
-    down = world.pipe(1000)
-    for name, latency in (("far", "3s"), ("near", "1s"), ("nearer", "0.5s")):
-        world.send(world.link(latency, down=down), name, 1000)
-    assert world.run() == [("nearer", 1.5), ("near", 2.5), ("far", 4.0)]
+def fairly_shared(transfers: list[tuple[float, int, float]], rate: float) -> list[float]:
+    """The ends of transfers with a start, a size and a highest rate that share `rate`: max-min fairness by steps."""
+    left = {number: float(size) for number, (_, size, _) in enumerate(transfers)}
+    ends, now = [0.0] * len(transfers), 0.0
+    while left:
+        active = [number for number in left if transfers[number][0] <= now]
+        rates, free, share = {}, rate, sorted(active, key=lambda number: transfers[number][2])
+        for place, number in enumerate(share):
+            rates[number] = min(transfers[number][2], free / (len(share) - place))
+            free -= rates[number]
+        steps = [left[number] / rates[number] for number in active]
+        steps += [transfers[number][0] - now for number in left if number not in rates]
+        step = min(steps)
+        now += step
+        for number in active:
+            left[number] -= rates[number] * step
+            if left[number] <= 1e-6 * transfers[number][1]:
+                ends[number] = now
+                del left[number]
+    return ends
+
+
+TRANSFERS = st.lists(
+    st.tuples(st.integers(0, 20).map(float), st.integers(2000, 10_000), st.sampled_from([50.0, 200.0, 999.0, 1e4])),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@given(TRANSFERS)
+def test_an_uplink_is_shared_fairly_by_its_links(transfers: list[tuple[float, int, float]]) -> None:
+    world = World()
+    up = world.up(1000.0)
+    for number, (when, size, rate) in enumerate(transfers):
+        link = world.link("3s", number, up=up, down=world.down(rate))
+        world.at(when, partial(world.send, link, str(number), size))
+    arrived = dict(world.run(100_000))
+    expected = fairly_shared(transfers, 1000.0)
+    assert [arrived[str(number)] - 3 for number in range(len(transfers))] == pytest.approx(expected, rel=1e-5)
+
+
+@given(TRANSFERS)
+def test_a_downlink_serves_bytes_in_the_order_of_arrival(transfers: list[tuple[float, int, float]]) -> None:
+    world = World()
+    down = world.down(1000.0)
+    for number, (when, size, rate) in enumerate(transfers):
+        link = world.link("3s", number, up=world.up(rate), down=down)
+        world.at(when, partial(world.send, link, str(number), size))
+    arrived = dict(world.run(100_000))
+    rates = [min(rate, 1000.0) for _, _, rate in transfers]  # no sender is faster than the receiver
+    ends = [when + size / rate for (when, size, _), rate in zip(transfers, rates, strict=True)]
+    backlog, before, expected = 0.0, 0.0, {}
+    for now in sorted({when for when, _, _ in transfers} | set(ends)):
+        inflow = sum(
+            rate for (when, _, _), rate, end in zip(transfers, rates, ends, strict=True) if when <= before < end
+        )
+        backlog = max(0.0, backlog + (inflow - 1000.0) * (now - before))
+        before = now
+        expected |= {number: now + backlog / 1000.0 for number, end in enumerate(ends) if end == now}
+    found = [arrived[str(number)] - 3 for number in range(len(transfers))]
+    assert found == pytest.approx([expected[number] for number in range(len(transfers))], rel=1e-5)
+
+
+@given(TRANSFERS, st.integers(0, 1000))
+def test_no_access_carries_more_than_its_rate(transfers: list[tuple[float, int, float]], seed: int) -> None:
+    world = World()
+    ups = [world.up(rate) for _, _, rate in transfers[:3]]
+    downs = [world.down(rate) for _, _, rate in transfers[-3:]]
+    chosen = np.random.default_rng(seed)
+    links = [
+        [world.link("lognormal:1s,1", 3 * place + other, up=up, down=down) for other, down in enumerate(downs)]
+        for place, up in enumerate(ups)
+    ]
+    loads: dict[int, int] = {}
+    for number, (when, size, _) in enumerate(transfers):
+        link = links[chosen.integers(len(ups))][chosen.integers(len(downs))]
+        world.at(when, partial(world.send, link, str(number), size))
+        for end in (link.up, link.down):
+            loads[id(end)] = loads.get(id(end), 0) + size
+    last = max(when for _, when in world.run(10**6))
+    assert len(world.arrived) == len(transfers)
+    assert last >= max(loads[id(end)] / end.rate for end in (*ups, *downs) if id(end) in loads) - 1e-6
+
+
+def test_a_small_packet_waits_for_the_backlog_of_a_downlink(world: World) -> None:
+    down = world.down(1000)
+    for number in range(2):
+        world.send(world.link(seed=number, up=world.up(1000), down=down), str(number), 4000)
+    world.at(4.0, lambda: world.send(world.link(seed=2, down=down), "small", 500))
+    assert world.run() == [("0", 8.0), ("1", 8.0), ("small", 8.5)]
+
+
+def test_a_slowed_end_slows_what_is_on_its_way(world: World) -> None:
+    up, down = world.up(1000), world.down(1000)
+    world.send(world.link("1s", up=up), "sent", 4000)
+    world.send(world.link("1s", seed=2, down=down), "received", 4000)
+    world.at(2.0, lambda: (up.stretch(3.0), down.stretch(3.0)))
+    world.at(5.0, lambda: (up.stretch(float("inf")), down.stretch(float("inf"))))
+    world.at(10.0, lambda: (up.stretch(1.0), down.stretch(1.0)))
+    # 2,000 bytes left in 2 s, 1,000 in the next 3 s, and the last 1,000 after 10 s; 1,000, 1,000, 2,000 arrived.
+    assert sorted(world.run()) == [("received", 12.0), ("sent", 12.0)]
 
 
 def test_uplink_and_downlink_do_not_slow_each_other(world: World) -> None:
-    up, down = world.pipe(1000), world.pipe(1000)
+    up, down = world.up(1000), world.down(1000)
     world.send(world.link(up=up), "out", 5000)
     world.send(world.link(down=down), "in", 5000)
     assert sorted(world.run()) == [("in", 5.0), ("out", 5.0)]
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 5), st.integers(1, 10_000)), min_size=1, max_size=20),
-    st.sampled_from([100.0, 1000.0, 12_345.6]),
-)
-def test_a_pipe_serves_one_packet_at_a_time_in_order(packets: list[tuple[float, int]], rate: float) -> None:
-    world = World()
-    link = world.link("10ms", up=world.pipe(rate))
-    for number, (when, size) in enumerate(packets):
-        world.at(when, partial(world.send, link, str(number), size))
-    expected, free = [], 0.0
-    for number, (when, size) in sorted(enumerate(packets), key=lambda item: item[1][0]):
-        free = max(free, when) + size / rate
-        expected.append((str(number), free + 0.01))
-    assert world.run(10_000) == expected
-
-
 @given(st.lists(st.floats(0, 0.2), min_size=2, max_size=40), st.integers(0, 100), st.booleans())
 def test_packets_arrive_in_the_order_they_were_sent(gaps: list[float], seed: int, limited: bool) -> None:
     world = World()
-    down = world.pipe(1e4) if limited else None
+    down = world.down(1e4) if limited else None
     link = world.link("lognormal:40ms,1.5", seed, jitter=0.5, down=down)
     for number, when in enumerate(np.cumsum(gaps).tolist()):
         world.at(when, partial(world.send, link, str(number), 100))
@@ -132,8 +224,8 @@ def test_jitter_spreads_evenly_over_its_range(world: World) -> None:
     assert delays.mean() == pytest.approx(0.02, rel=0.02)
 
 
-def test_emptying_a_pipe_loses_its_packets_and_frees_the_pipe_at_once(world: World) -> None:
-    up = world.pipe(1000)
+def test_emptying_an_uplink_loses_its_packets_and_frees_it_at_once(world: World) -> None:
+    up = world.up(1000)
     link = world.link("1s", up=up)
     for name in ("through", "half through", "waiting"):
         world.send(link, name, 10_000)
@@ -144,8 +236,8 @@ def test_emptying_a_pipe_loses_its_packets_and_frees_the_pipe_at_once(world: Wor
     assert world.lost == [("half through", 15.0, gone), ("waiting", 15.0, gone)]
 
 
-def test_emptying_an_empty_pipe_loses_no_packet(world: World) -> None:
-    up = world.pipe(1000)
+def test_emptying_an_empty_uplink_loses_no_packet(world: World) -> None:
+    up = world.up(1000)
     link = world.link(up=up)
     up.empty()
     world.send(link, "a", 1000)
@@ -171,7 +263,8 @@ def test_impossible_conditions_are_refused(world: World, conditions: dict[str, A
 
 
 @pytest.mark.parametrize("rate", [0.0, -5.0])
-def test_a_pipe_needs_a_rate(world: World, rate: float) -> None:
-    with pytest.raises(ValueError, match="must be > 0 bytes/s"):
-        world.pipe(rate)
+def test_an_access_needs_a_rate(world: World, rate: float) -> None:
+    for make in (world.up, world.down):
+        with pytest.raises(ValueError, match="must be > 0 bytes/s"):
+            make(rate)
     world.run(0)
