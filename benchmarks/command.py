@@ -39,12 +39,21 @@ def crypto(
             help="Compare Prio3 with the draft's Python reference: the folder poc of cfrg/draft-irtf-cfrg-vdaf.",
         ),
     ] = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            "--only",
+            metavar="WORD",
+            help="With --costs: measure only the operations whose names begin with this word, such as p256, and keep "
+            "the rest of the file.",
+        ),
+    ] = "",
     debug: Debug = False,
 ) -> int:
     """Measure the speed of the cryptography and of other libraries, or the cost table."""
     from tacit.benchmarks.crypto import speed as benchmark
 
-    benchmark.main(quick, json_file, costs, plot, prio3)
+    benchmark.main(quick, json_file, costs, plot, prio3, only)
     return 0
 
 

@@ -5,6 +5,7 @@ repeats. `tacit.sim.compute.CostTable` reads the table.
 """
 
 import pickle
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from tacit.parties.learning import jobs, table_work
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.vectors import average
 from tacit.protocols.crypto import (
+    curve_points,
     curve_powers,
     key_proof,
     naor_pinkas,
@@ -40,7 +42,16 @@ from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
 from tacit.protocols.xclp import graph, lsh
 from tacit.sim.streams import Entropy, generator
 
-__all__ = ["KEY_BITS", "measure_costs", "measure_paillier", "measure_processors", "predicted", "write_costs"]
+__all__ = [
+    "KEY_BITS",
+    "check_word",
+    "measure_costs",
+    "measure_paillier",
+    "measure_processors",
+    "predicted",
+    "update_costs",
+    "write_costs",
+]
 
 
 # Oblivious transfer in the cost table: the groups, and the extension with the pads of a pair of clients.
@@ -60,24 +71,24 @@ def measure_group(name: str, quick: bool = False) -> dict[str, float]:
     g = elements[0]
     comb = group.comb(1000)
     table = PowerTable(group, g, comb)
-    entries, column = [group.identity, *elements], [list(range(1, few + 1))]
+    walks = np.arange(9 * few, dtype=np.int32).reshape(few, 3, 3) % few
     expand = naor_pinkas._Expander(group, b"", 16)
 
     def each(action: Callable[[], object], count: int = few) -> float:
         return seconds_each(action, count, repeats)
 
-    multiply = each(lambda: group.walk(entries, column * 8), 8 * (few + 1))
+    multiply = each(lambda: group.walks(elements, walks), few * (3 * 3 + 2))
     encode = each(lambda: [group.encode(element) for element in elements])
-    power = each(lambda: [table.power(exponent) for exponent in exponents])
+    power = each(lambda: table.powers(exponents))
     seconds = {
         "random-element": each(lambda: [group.random_element(entropy) for _ in range(4)], 4),
-        "power": each(lambda: [group.power(g, exponent) for exponent in exponents[:4]], 4),
+        "power": each(lambda: group.powers(elements[:16], exponents[0]), 16),
         "generator-power": each(lambda: [group.generator_power(group.random_exponent(entropy)) for _ in exponents]),
         "multiply": multiply,
         # The overhead of a power by a table, in addition to its products and squarings.
         "table-power": max(1e-9, power - (comb.products + comb.squarings) * multiply),
         "table-entry": each(lambda: PowerTable(group, g, comb), comb.entries + comb.bits),
-        "divide": each(lambda: [group.divide(g, element) for element in elements]),
+        "divide": each(lambda: group.quotients(g, elements)),
         "encode": encode,
         "decode": each(lambda: [group.decode(data) for data in encoded]),
         # The difference may be less than the noise of both, but a hash takes more than no time.
@@ -139,41 +150,62 @@ KEY_BITS = (512, 1024, 2048, 3072)
 _POINTS, _BITS = 200, 1024
 
 
-def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, float]:
+Measured = dict[str, float]
+
+_NUMPY = ("lsh", "hamming", "aes", "ring", "graph", "solve")
+_PAILLIER = tuple(f"paillier-{bits}" for bits in KEY_BITS)
+
+
+def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False, only: str = "") -> Measured:
     """The seconds of every operation that the protocols count; `quick` repeats fewer times.
 
-    All are measured in several passes, since other load on the machine may spoil one. Without torch the operations of
-    training are left out.
+    `only`: the first word of the operations to measure, such as p256; by default all are measured. All but training are
+    measured in several passes, since other load on the machine may spoil one. Without torch the operations of training
+    are left out.
     """
-    costs: dict[str, float] = {}
+    # The first words of names, and what measures these operations.
+    parts: list[tuple[tuple[str, ...], Callable[[], Measured]]] = [
+        (_NUMPY, lambda: _measure_numpy(3)),
+        (("x25519",), lambda: _measure_agreement(3)),
+        (("shamir",), lambda: _measure_sharing(3)),
+        (("ed25519",), lambda: _measure_signing(3)),
+        (("gf31", "gf61"), lambda: _measure_fields(3)),
+        (("elgamal",), lambda: _measure_elgamal(1 if quick else 3)),
+        (_PAILLIER, one_by_one()(partial(_measure_keys, key_bits, quick, only))),
+        *(((name,), partial(measure_group, name, quick)) for name in GROUPS),
+        (("iknp", "fields"), lambda: measure_extension(quick)),
+    ]
+    chosen = [measure for words, measure in parts if not only or only in words]
+    costs: Measured = {}
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
-            measured = _measure_numpy(3) | _measure_agreement(3) | _measure_sharing(3) | _measure_signing(3)
-            measured |= _measure_fields(3) | _measure_elgamal(1 if quick else 3)
-            with one_by_one():
-                measured |= _measure_keys(key_bits, quick)
-            for name in GROUPS:
-                measured |= measure_group(name, quick)
-            measured |= measure_extension(quick)
+            measured = {name: seconds for measure in chosen for name, seconds in measure().items()}
             costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
-        return costs | _measure_training(quick)
+        if not only or not chosen:
+            costs |= _measure_training(quick)
+    return {name: seconds for name, seconds in costs.items() if only in ("", _word(name))}
 
 
-def measure_processors(key_bits: Sequence[int] = KEY_BITS, quick: bool = False) -> dict[str, dict[str, float]]:
+def measure_processors(key_bits: Sequence[int] = KEY_BITS, quick: bool = False, only: str = "") -> dict[str, Measured]:
     """By name of a processor feature that this machine has, the seconds of the operations that the feature speeds
-    up."""
-    if eightfold() is None:
+    up; `only` as in `measure_costs`."""
+    if eightfold() is None or (only and only not in _PAILLIER):
         return {}
-    costs: dict[str, float] = {}
+    costs: Measured = {}
     with threadpool_limits(1):
         for _ in range(1 if quick else 4):
-            measured = _measure_keys(key_bits, quick)
+            measured = _measure_keys(key_bits, quick, only)
             costs = {name: min(seconds, costs.get(name, seconds)) for name, seconds in measured.items()}
     return {"avx512-ifma": costs}
 
 
-def _measure_keys(key_bits: Sequence[int], quick: bool) -> dict[str, float]:
-    return {name: seconds for bits in key_bits for name, seconds in measure_paillier(bits, quick).items()}
+def _word(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _measure_keys(key_bits: Sequence[int], quick: bool, only: str) -> Measured:
+    wanted = [bits for bits in key_bits if only in ("", f"paillier-{bits}")]
+    return {name: seconds for bits in wanted for name, seconds in measure_paillier(bits, quick).items()}
 
 
 def measure_paillier(bits: int, quick: bool = False) -> dict[str, float]:
@@ -276,7 +308,7 @@ def _measure_elgamal(repeats: int) -> dict[str, float]:
 
     def fresh(job: Callable[[], object]) -> Callable[[], object]:
         def done() -> None:
-            for kept in (elgamal._is_bound, curve_powers.decoded, curve_powers._base):
+            for kept in (elgamal._is_bound, curve_powers.decoded, curve_points._decoded_base):
                 kept.cache_clear()  # a party meets each ciphertext once
             job()
 
@@ -365,6 +397,50 @@ def write_costs(path: Path, costs: dict[str, float], processors: Mapping[str, di
     of_processors = {name: _rounded(own) for name, own in processors.items()}
     table = {"machine": {"text": f"one core of {text}"}, "seconds": _rounded(costs), "processors": of_processors}
     path.write_text(tomli_w.dumps(table))
+
+
+def check_word(path: Path, only: str) -> None:
+    """Raises ValueError unless the name of an operation in the cost table at `path` begins with the word `only`."""
+    try:
+        seconds = tomllib.loads(path.read_text()).get("seconds", {})
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    words = dict.fromkeys(map(_word, seconds))
+    if only not in words:
+        raise ValueError(f"{path} has no operations that begin with {only}; allowed: {', '.join(words)}")
+
+
+def update_costs(path: Path, only: str, costs: Measured, processors: Mapping[str, Measured]) -> None:
+    """Replace the entries of operations that begin with the word `only` in the cost table at `path`.
+
+    The rest of the file stays as it is, but the machine's text names this machine for these operations. Raises
+    ValueError for a file without the tables of `write_costs`.
+    """
+    found = environment(["numpy", "gmpy2", "pycryptodome", "cryptography"])
+    here = f"of {only}: " + ", ".join(f"{name} {version}" for name, version in found.items())
+    left = {"seconds": _rounded(costs)} | {f"processors.{name}": _rounded(own) for name, own in processors.items()}
+    lines: list[str] = []
+    section = ""
+    for line in [*path.read_text().splitlines(), "["]:
+        if line.startswith("["):
+            rest = [f'"{name}" = {seconds}' for name, seconds in left.pop(section, {}).items()]
+            end = next(place for place in range(len(lines), -1, -1) if not place or not _is_blank(lines[place - 1]))
+            lines[end:end] = rest
+            section = line.strip("[]")
+        name = line.partition("=")[0].strip().strip('"')
+        if section == "machine" and name == "text":
+            texts = line.rstrip().removesuffix('"').split("; ")
+            line = "; ".join([*(one for one in texts if not one.startswith(f"of {only}: ")), here]) + '"'
+        elif _word(name) == only and name in left.get(section, {}):
+            line = f'"{name}" = {left[section].pop(name)}'
+        lines.append(line)
+    if left:
+        raise ValueError(f"{path}: no cost table: [{next(iter(left))}] is missing")
+    path.write_text("\n".join(lines[:-1]) + "\n")
+
+
+def _is_blank(line: str) -> bool:
+    return not line or line.startswith("#")
 
 
 def _rounded(costs: dict[str, float]) -> dict[str, float]:

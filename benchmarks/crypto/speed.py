@@ -14,7 +14,7 @@ from types import ModuleType
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from tacit.benchmarks.crypto.costs import measure_costs, measure_processors, write_costs
+from tacit.benchmarks.crypto.costs import check_word, measure_costs, measure_processors, update_costs, write_costs
 from tacit.benchmarks.crypto.ot import measure_iknp, measure_naor_pinkas
 from tacit.benchmarks.crypto.paillier import PEERS, measure_paillier_race
 from tacit.benchmarks.crypto.pair import PairSize, iknp_pair, measure_pair, packed_pair
@@ -49,13 +49,26 @@ def main(
     costs_file: Path | None = None,
     plot_file: Path | None = None,
     prio3_folder: Path | None = None,
+    only: str = "",
 ) -> None:
     """Measure and print; with `costs_file`, instead measure the cost table and write it there.
 
+    `only`: with `costs_file`, the first word of the operations to measure; the rest of the file stays as it is.
     `prio3_folder` has the draft's reference of Prio3. `quick`: one length of keys, fewer turns, smaller batches, and of
     the pairs of 500 x 500 only the one by IKNP.
     """
     console = make_console()
+    if only:
+        try:
+            if costs_file is None:
+                raise ValueError("it needs --costs with a cost table, whose other entries stay as they are")
+            check_word(costs_file, only)
+            costs = measure_costs(quick=quick, only=only)
+            update_costs(costs_file, only, costs, measure_processors(quick=quick, only=only))
+        except ValueError as error:
+            raise SystemExit(f"error: --only: {error}") from None
+        console.print(f"replaced {len(costs)} entries of {costs_file}")
+        return
     if costs_file is not None:
         write_costs(costs_file, measure_costs(quick=quick), measure_processors(quick=quick))
         console.print(f"wrote {costs_file}")

@@ -5,8 +5,9 @@
   Jacobi symbol 1, which leaves exactly the squares without 1, since P - 1 is no square.
 * `p256`: the points of NIST P-256 (FIPS 186-4, D.1.2.3; SEC 2, secp256r1), of prime order, written additively in the
   literature and multiplicatively here. An element is a compressed point (SEC 1, 2.3.3): e = 33 bytes. Decoding takes a
-  square root, 3% of a transfer's time, for half the bytes. Membership: the point lies on the curve; the point at
-  infinity has no encoding.
+  square root, 5% of a transfer's time, for half the bytes. Membership: the point lies on the curve; the point at
+  infinity has no encoding. Powers of the generator, and of many elements by one exponent, are OpenSSL's
+  (`curve_points`).
 
 Exponents are uniform in [1, q). With `short_exponents` those of a MODP group are uniform in [1, 2^256): faster by the
 ratio of the lengths, if g^k with such a k cannot be distinguished from a uniform element (discrete
@@ -16,10 +17,9 @@ group's name then ends in `-short`.
 Powers of one base: the comb of C. H. Lim, P. J. Lee, "More flexible exponentiation with precomputation", CRYPTO 1994,
 shaped by `fixed_base.choose_comb`. (The tables there are for Z_{m^2} and split its elements, which has no use here.)
 
-Running times depend on exponents: nothing here is protected against an observer of time or cache.
+Running times depend on exponents: nothing here is protected as a whole against an observer of time or cache.
 """
 
-import copy
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,9 +27,11 @@ from typing import Generic, TypeVar
 
 import gmpy2
 import numpy as np
-from Crypto.PublicKey.ECC import EccPoint
 from gmpy2 import mpz
+from numpy.typing import NDArray
 
+from tacit.protocols.crypto import curve_points
+from tacit.protocols.crypto.curve_points import Point
 from tacit.protocols.crypto.fixed_base import Comb, choose_comb
 from tacit.sim.streams import Entropy
 
@@ -80,19 +82,31 @@ class Group(ABC, Generic[E]):
 
     @abstractmethod
     def generator_power(self, exponent: int) -> E:
-        """Compute g^exponent for an exponent from `random_exponent`, by cached tables."""
+        """Compute g^exponent for an exponent from `random_exponent`."""
 
-    @abstractmethod
     def power(self, element: E, exponent: int) -> E:
         """Compute element^exponent, exponent >= 1."""
+        return self.powers([element], exponent)[0]
 
     @abstractmethod
+    def powers(self, elements: Sequence[E], exponent: int) -> list[E]:
+        """Compute the power of each of the `elements` by one exponent, at least 1."""
+
     def multiply(self, left: E, right: E) -> E:
         """The product of two elements."""
+        return self.products([left], [right])[0]
 
     @abstractmethod
+    def products(self, lefts: Sequence[E], rights: Sequence[E]) -> list[E]:
+        """The product of each of the `lefts` and the one of the `rights` at its place."""
+
     def divide(self, left: E, right: E) -> E:
         """The quotient left / right."""
+        return self.quotients(left, [right])[0]
+
+    @abstractmethod
+    def quotients(self, left: E, rights: Sequence[E]) -> list[E]:
+        """The quotients of `left` and each of the `rights`."""
 
     @abstractmethod
     def encode(self, element: E) -> bytes:
@@ -105,10 +119,18 @@ class Group(ABC, Generic[E]):
     def decode(self, data: bytes) -> E:
         """Decode the output of `encode`. Raises ValueError unless `data` encodes an element other than the identity."""
 
-    @abstractmethod
-    def walk(self, entries: Sequence[E], indices: Sequence[Sequence[int]]) -> E:
-        """Square and multiply: for each of the `indices`, square (except the first time) and multiply by the entries it
-        lists."""
+    def walks(self, entries: Sequence[E], indices: NDArray[np.int32]) -> list[E]:
+        """Square and multiply, for each row of `indices` (rows, columns, blocks), of which there is at least one.
+
+        At each column, square (except the first time) and multiply by the entries at its indices.
+        """
+        found = [self.identity] * len(indices)
+        for column in range(indices.shape[1]):
+            if column:
+                found = self.products(found, found)
+            for block in range(indices.shape[2]):
+                found = self.products(found, [entries[index] for index in indices[:, column, block].tolist()])
+        return found
 
     def comb(self, uses: int) -> Comb:
         """The shape of a table for `uses` powers of one base."""
@@ -132,37 +154,36 @@ class PowerTable(Generic[E]):
             for _ in range(comb.columns):
                 power = group.multiply(power, power)
             chain.append(power)
-        self._entries: list[E] = []
-        for block in range(comb.blocks):
-            table = [group.identity]
-            for generator in chain[block :: comb.blocks]:
-                table += [group.multiply(entry, generator) for entry in table]
-            self._entries += table
+        tables = [[group.identity] for _ in range(comb.blocks)]
+        for row in range(comb.rows):  # all blocks at a time
+            generators = [chain[row * comb.blocks + block] for block in range(comb.blocks) for _ in tables[block]]
+            products = group.products([entry for table in tables for entry in table], generators)
+            for block, table in enumerate(tables):
+                table += products[block << row : (block + 1) << row]
+        self._entries = [entry for table in tables for entry in table]
 
     def __repr__(self) -> str:
         return f"<powers in {self._group.name}, {self.comb}>"
 
     def power(self, exponent: int) -> E:
         """Compute base^exponent. Raises ValueError unless exponent is in [0, 2^comb.bits)."""
+        return self.powers([exponent])[0]
+
+    def powers(self, exponents: Sequence[int]) -> list[E]:
+        """Compute base^exponent for each of `exponents`. Raises ValueError unless all are in [0, 2^comb.bits)."""
         comb = self.comb
-        if exponent < 0 or exponent.bit_length() > comb.bits:
+        if any(exponent < 0 or exponent.bit_length() > comb.bits for exponent in exponents):
             raise ValueError(f"an exponent must be in [0, 2^{comb.bits})")
-        packed = np.frombuffer(exponent.to_bytes(-(-comb.bits // 8), "little"), np.uint8)
-        bits = np.unpackbits(packed, count=comb.bits, bitorder="little").reshape(comb.rows, comb.blocks, comb.columns)
-        # One digit of `rows` bits for each (column, block), highest column first.
-        digits = _weights(comb.rows) @ bits.reshape(comb.rows, -1)
-        indices = digits.reshape(comb.blocks, comb.columns) + _offsets(comb)
-        return self._group.walk(self._entries, indices.T[::-1].tolist())
-
-
-@functools.cache
-def _weights(rows: int) -> np.ndarray:
-    return 1 << np.arange(rows, dtype=np.int32)
-
-
-@functools.cache
-def _offsets(comb: Comb) -> np.ndarray:
-    return np.arange(comb.blocks, dtype=np.int32)[:, None] << comb.rows
+        size = -(-comb.bits // 8)
+        packed = np.frombuffer(b"".join(one.to_bytes(size, "little") for one in exponents), np.uint8)
+        bits = np.unpackbits(packed.reshape(-1, size), axis=1, count=comb.bits, bitorder="little")
+        # One digit of `rows` bits for each (block, column).
+        digits = np.zeros((len(exponents), comb.blocks, comb.columns), np.int32)
+        for row in range(comb.rows):
+            digits += bits.reshape(-1, comb.rows, comb.blocks, comb.columns)[:, row].astype(np.int32) << row
+        digits += np.arange(comb.blocks, dtype=np.int32)[:, None] << comb.rows
+        # Highest column first, as in square and multiply.
+        return self._group.walks(self._entries, digits.transpose(0, 2, 1)[:, ::-1])
 
 
 # RFC 3526: P = 2^n - 2^(n-64) - 1 + 2^64 ([2^(n-130) pi] + c).
@@ -213,14 +234,14 @@ class Modp(Group[mpz]):
     def generator_power(self, exponent: int) -> mpz:
         return self._generator_table.power(exponent)
 
-    def power(self, element: mpz, exponent: int) -> mpz:
-        return gmpy2.powmod(element, exponent, self.modulus)
+    def powers(self, elements: Sequence[mpz], exponent: int) -> list[mpz]:
+        return [gmpy2.powmod(element, exponent, self.modulus) for element in elements]
 
-    def multiply(self, left: mpz, right: mpz) -> mpz:
-        return left * right % self.modulus
+    def products(self, lefts: Sequence[mpz], rights: Sequence[mpz]) -> list[mpz]:
+        return [left * right % self.modulus for left, right in zip(lefts, rights, strict=True)]
 
-    def divide(self, left: mpz, right: mpz) -> mpz:
-        return gmpy2.divm(left, right, self.modulus)
+    def quotients(self, left: mpz, rights: Sequence[mpz]) -> list[mpz]:
+        return [gmpy2.divm(left, right, self.modulus) for right in rights]
 
     def encode(self, element: mpz) -> bytes:
         return element.to_bytes(self.element_bytes, "big")
@@ -233,87 +254,45 @@ class Modp(Group[mpz]):
             raise ValueError(f"not an element of {self.name}")
         return value
 
-    def walk(self, entries: Sequence[mpz], indices: Sequence[Sequence[int]]) -> mpz:
-        modulus, entry_at = self.modulus, entries.__getitem__
-        product = mpz(1)
-        for column in indices:
-            product = product * product % modulus
-            for entry in map(entry_at, column):
-                product = product * entry % modulus
-        return product
 
-
-_PRIME = mpz(2**256 - 2**224 + 2**192 + 2**96 - 1)
-_B = mpz("5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B", 16)
-_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-_GENERATOR = (
-    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
-    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
-)
-
-
-class _Point(EccPoint):
-    """A point that is copied as it is: pycryptodome's own way by coordinates takes as long as half a power."""
-
-    def copy(self) -> "_Point":
-        """A point of its own, which sums, products and the inverse are then made of in place."""
-        return copy.copy(self).set(self)
-
-
-class P256(Group[EccPoint]):
-    """The points of NIST P-256; elements are pycryptodome's points."""
+class P256(Group[Point]):
+    """The points of NIST P-256, by their coordinates."""
 
     def __init__(self) -> None:
         self.name = "p256"
-        self.order = _ORDER
+        self.order = curve_points.ORDER
         self.element_bytes = 33
         self.exponent_bits = 256
-        self._generator = _Point(*_GENERATOR, "p256")
-        self.identity = _Point(0, 0, "p256")  # the point at infinity
+        self.identity = curve_points.INFINITY
 
     @property
-    def generator(self) -> EccPoint:
-        return self._generator
+    def generator(self) -> Point:
+        return curve_points.GENERATOR
 
-    def generator_power(self, exponent: int) -> EccPoint:
-        return self._generator * exponent  # pycryptodome has tables of its own for this point
+    def generator_power(self, exponent: int) -> Point:
+        return curve_points.generator_power(exponent)
 
-    def power(self, element: EccPoint, exponent: int) -> EccPoint:
-        return element * exponent
+    def random_element(self, entropy: Entropy) -> Point:
+        return self.generator_power(self.random_exponent(entropy))
 
-    def multiply(self, left: EccPoint, right: EccPoint) -> EccPoint:
-        return left + right
+    def powers(self, elements: Sequence[Point], exponent: int) -> list[Point]:
+        exponent %= self.order
+        if not exponent:
+            return [self.identity] * len(elements)
+        own = curve_points.SecretExponent(exponent)
+        return [element if element == self.identity else own.power_of(element) for element in elements]
 
-    def divide(self, left: EccPoint, right: EccPoint) -> EccPoint:
-        return left + -right
+    def products(self, lefts: Sequence[Point], rights: Sequence[Point]) -> list[Point]:
+        return curve_points.sums(lefts, rights)
 
-    def encode(self, element: EccPoint) -> bytes:
-        x, y = (int(coordinate) for coordinate in element.xy)  # (0, 0) is the point at infinity
-        return bytes([2 + y % 2 if x or y else 0]) + x.to_bytes(32, "big")
+    def quotients(self, left: Point, rights: Sequence[Point]) -> list[Point]:
+        return curve_points.sums([left] * len(rights), [curve_points.inverse(right) for right in rights])
 
-    def decode(self, data: bytes) -> EccPoint:
-        if len(data) != 33:
-            raise ValueError(f"an element of {self.name} takes 33 bytes, not {len(data)}")
-        x = mpz.from_bytes(data[1:], "big")
-        if data[0] not in (2, 3) or x >= _PRIME:
-            raise ValueError(f"not an element of {self.name}")
-        # y^2 = x^3 - 3 x + b; P = 3 mod 4
-        y = gmpy2.powmod((x * x - 3) * x + _B, (_PRIME + 1) // 4, _PRIME)
-        if y % 2 != data[0] - 2:
-            y = _PRIME - y
-        try:
-            return _Point(int(x), int(y), "p256")
-        except ValueError:  # x^3 - 3 x + b has no root
-            raise ValueError(f"not an element of {self.name}") from None
+    def encode(self, element: Point) -> bytes:
+        return curve_points.encode(element)
 
-    def walk(self, entries: Sequence[EccPoint], indices: Sequence[Sequence[int]]) -> EccPoint:
-        product = self.identity.copy()
-        for i, column in enumerate(indices):
-            if i:
-                product.double()
-            for index in column:
-                product += entries[index]
-        return product
+    def decode(self, data: bytes) -> Point:
+        return curve_points.decode(data)
 
 
 _GROUPS: dict[str, Callable[[], Group]] = {

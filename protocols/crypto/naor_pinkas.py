@@ -101,11 +101,11 @@ def request(group: Group, setup_message: bytes, kept: Request) -> bytes:
     Raises ValueError unless the set-up message consists of two elements.
     """
     constant, _ = _decode_all(group, setup_message, 2, "set-up")
-    keys = []
-    for choice, exponent in zip(kept.choices.tolist(), kept.exponents, strict=True):
-        own = group.generator_power(exponent)
-        keys.append(group.encode(group.divide(constant, own) if choice else own))
-    return b"".join(keys)
+    own = [group.generator_power(exponent) for exponent in kept.exponents]
+    places = np.flatnonzero(kept.choices).tolist()
+    for place, other in zip(places, group.quotients(constant, [own[place] for place in places]), strict=True):
+        own[place] = other
+    return b"".join(map(group.encode, own))
 
 
 def receiver_pads(group: Group, context: bytes, setup_message: bytes, kept: Request, size: int, first: int = 0) -> Pads:
@@ -117,9 +117,9 @@ def receiver_pads(group: Group, context: bytes, setup_message: bytes, kept: Requ
     table = group.table(power, len(kept.exponents))
     expand = _Expander(group, context, size)
     choices = kept.choices.tolist()
+    powers = table.powers(kept.exponents)
     return expand.array(
-        expand.pad(first + i, choice, table.power(exponent))
-        for i, (choice, exponent) in enumerate(zip(choices, kept.exponents, strict=True))
+        expand.pad(first + i, choice, power) for i, (choice, power) in enumerate(zip(choices, powers, strict=True))
     )
 
 
@@ -136,10 +136,10 @@ def sender_pads(key: SenderKey, request_message: bytes, size: int, first: int = 
     product = group.decode(key.product)
     expand = _Expander(group, key.context, size)
     keys = _decode_all(group, request_message, count, "request", first)
+    powers = group.powers(keys, key.exponent)
     pads = []
-    for index, received in enumerate(keys, first):
-        power = group.power(received, key.exponent)
-        pads += [expand.pad(index, False, power), expand.pad(index, True, group.divide(product, power))]
+    for index, (power, other) in enumerate(zip(powers, group.quotients(product, powers), strict=True), first):
+        pads += [expand.pad(index, False, power), expand.pad(index, True, other)]
     return expand.array(pads).reshape(count, 2, size)
 
 

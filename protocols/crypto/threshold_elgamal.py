@@ -20,7 +20,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from tacit.protocols.crypto.curve_powers import SecretExponent, decoded, generator_power, product_of_powers
+from tacit.protocols.crypto.curve_points import Point, SecretExponent, decode, encode, generator_power
+from tacit.protocols.crypto.curve_powers import decoded, movable, product_of_powers, settled
 from tacit.protocols.crypto.groups import find_group
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import Entropy
@@ -66,7 +67,7 @@ def _written(value: int) -> bytes:
     return (value % _Q).to_bytes(SCALAR_BYTES, "big")
 
 
-def _power(element: Any, exponent: int) -> Any:
+def _power(element: Point, exponent: int) -> Point:
     exponent %= _Q
     return _GROUP.power(element, exponent) if exponent else _GROUP.identity
 
@@ -83,7 +84,7 @@ def _points(data: bytes) -> list[Any]:
 
 @lru_cache(256)
 def _committed(commitments: bytes) -> list[Any]:
-    """The points of commitments, which nobody changes: in a simulation many parties decode the same ones."""
+    """The points of commitments, movable, which nobody changes: in a simulation many parties decode the same ones."""
     return _points(commitments)
 
 
@@ -104,10 +105,10 @@ def deal(secret: bytes, needed: int, parties: int, entropy: Entropy) -> tuple[by
         for coefficient in reversed(coefficients):
             value = (value * x + coefficient) % _Q
         shares.append(_written(value))
-    return b"".join(_GROUP.encode(_GROUP.generator_power(one)) for one in coefficients), shares
+    return b"".join(encode(_GROUP.generator_power(one)) for one in coefficients), shares
 
 
-def _at(points: Sequence[Any], x: int) -> Any:
+def _at(points: Sequence[Any], x: int) -> Point:
     """The committed polynomial at `x` >= 1, which is public and small: a power takes few multiplications, in place."""
     value, base, bits = points[-1].copy(), points[-1].copy(), f"{x:b}"[1:]
     for point in reversed(points[:-1]):
@@ -117,7 +118,7 @@ def _at(points: Sequence[Any], x: int) -> Any:
             if bit == "1":
                 value += base
         value += point
-    return value
+    return settled(value)
 
 
 def at_work(needed: int, x: int) -> dict[str, int]:
@@ -128,7 +129,7 @@ def at_work(needed: int, x: int) -> dict[str, int]:
 @hollow(lambda commitments, x: bytes(commitments[:POINT_BYTES]))
 def public_share(commitments: bytes, x: int) -> bytes:
     """g^f(x) of a committed polynomial f: at 0 the public key."""
-    return bytes(commitments[:POINT_BYTES]) if x == 0 else _GROUP.encode(_at(_committed(bytes(commitments)), x))
+    return bytes(commitments[:POINT_BYTES]) if x == 0 else encode(_at(_committed(bytes(commitments)), x))
 
 
 @hollow(lambda commitments, x, share, needed: True)
@@ -169,11 +170,12 @@ def combined(rows: Sequence[bytes], weights: Sequence[int]) -> bytes:
 
 @lru_cache(2)  # all decryptors of a simulation add the same ones
 def _combined(rows: tuple[bytes, ...], weights: tuple[int, ...]) -> bytes:
-    total: list[Any] = []
+    total: list[Point] = []
     for row, weight in zip(rows, weights, strict=True):
-        points = [point if weight == 1 else _power(point, weight) for point in _committed(row)]
-        total = [_GROUP.multiply(*pair) for pair in zip(total, points, strict=True)] if total else points
-    return b"".join(map(_GROUP.encode, total))
+        points = [decode(one) for one in _split(row)]
+        points = points if weight == 1 else [_power(point, weight) for point in points]
+        total = _GROUP.products(total, points) if total else points
+    return b"".join(map(encode, total))
 
 
 # Encryption
@@ -200,7 +202,7 @@ def encrypt(key: bytes, texts: Sequence[bytes], contexts: Sequence[bytes], entro
         own = SecretExponent(u)
         first = own.public
         body = _padded(text, own.power(key), first, context)
-        commitment = generator_power(w)
+        commitment = encode(generator_power(w))
         e = _challenge("sender", context, key, first, body, commitment)
         found.append(first + body + _written(e) + _written(w + e * u))
     return found
@@ -229,7 +231,7 @@ def _is_bound(key: bytes, ciphertext: bytes, context: bytes) -> bool:
         left, right = generator_power(z), SecretExponent(e).power(first)  # 0 of either has a chance of 2^-256
     except ValueError:
         return False
-    commitment = _GROUP.encode(_GROUP.divide(_GROUP.decode(left), _GROUP.decode(right)))
+    commitment = encode(_GROUP.divide(left, decode(right)))
     return e == _challenge("sender", context, key, first, body, commitment)
 
 
@@ -274,7 +276,7 @@ def partial(share: bytes, ciphertexts: Sequence[bytes], context: bytes, entropy:
     base = product_of_powers(_points(firsts), _weights(firsts, points, public))
     k = _GROUP.random_exponent(entropy)
     blind = SecretExponent(k)
-    e = _challenge("decryption", context, public, firsts, points, blind.public, blind.power(_GROUP.encode(base)))
+    e = _challenge("decryption", context, public, firsts, points, blind.public, blind.power(encode(base)))
     return points + _written(e) + _written(k + e * x)
 
 
@@ -291,12 +293,10 @@ def verified(public: bytes, ciphertexts: Sequence[bytes], context: bytes, sent: 
     e, z = _scalar(sent[-PROOF_BYTES:-SCALAR_BYTES]), _scalar(sent[-SCALAR_BYTES:])
     weights = _weights(_firsts(ciphertexts), points, public)
     base = product_of_powers(_points(_firsts(ciphertexts)), weights)
-    image = product_of_powers([_GROUP.decode(point) for point in _split(points)], weights)
-    left = _GROUP.divide(_power(_GROUP.generator, z), _power(_GROUP.decode(public), e))
+    image = product_of_powers([movable(decode(point)) for point in _split(points)], weights)
+    left = _GROUP.divide(_power(_GROUP.generator, z), _power(decode(public), e))
     right = _GROUP.divide(_power(base, z), _power(image, e))
-    if e != _challenge(
-        "decryption", context, public, _firsts(ciphertexts), points, _GROUP.encode(left), _GROUP.encode(right)
-    ):
+    if e != _challenge("decryption", context, public, _firsts(ciphertexts), points, encode(left), encode(right)):
         raise ValueError("the proof of its decryption does not verify")
     return [points[i : i + POINT_BYTES] for i in range(0, len(points), POINT_BYTES)]
 
@@ -306,8 +306,8 @@ def opened(ciphertexts: Sequence[bytes], contexts: Sequence[bytes], held: Mappin
     """The texts of `ciphertexts`, from the points `held` of t + 1 holders, by the x of each."""
     weights, found = lagrange(list(held)), []
     for place, (ciphertext, context) in enumerate(zip(ciphertexts, contexts, strict=True)):
-        points = [_GROUP.decode(bytes(points[place])) for points in held.values()]
-        shared = _GROUP.encode(product_of_powers(points, weights))
+        points = [movable(decode(bytes(points[place]))) for points in held.values()]
+        shared = encode(product_of_powers(points, weights))
         first, body = ciphertext[:POINT_BYTES], ciphertext[POINT_BYTES : POINT_BYTES + TEXT_BYTES]
         found.append(_padded(body, shared, first, context))
     return found

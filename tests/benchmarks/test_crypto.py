@@ -1,5 +1,7 @@
 import json
 import sys
+import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from tacit.benchmarks.crypto.prio3 import measure_prio3
 from tacit.benchmarks.crypto.symmetric import measure_masks
 from tacit.benchmarks.measure import write_json
 from tacit.benchmarks.plots import plot_standings
+from tacit.protocols.crypto import naor_pinkas
+from tacit.protocols.crypto.groups import find_group
 
 
 def test_a_row_of_transfers_can_be_measured_written_and_drawn(tmp_path):
@@ -75,3 +79,49 @@ def test_a_missing_folder_is_named_before_anything_is_measured(tmp_path: Path) -
     result = CliRunner().invoke(app, ["crypto", "--plot", str(tmp_path / "none" / "x.png")])
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: {tmp_path / 'none' / 'x.png'}: there is no folder")
+
+
+def _table(path: Path) -> Path:
+    path.write_text(
+        '[machine]\ntext = "one core of a machine; of p256: another one; of trees: a third"\n\n[seconds]\n'
+        '"p256.power" = 5.0\n"p256.older" = 6.0\n"iknp.columns" = 7.0\n\n# A word on what follows.\n'
+        '[processors.avx512-ifma]\n"paillier-512.power" = 8.0\n'
+    )
+    return path
+
+
+def test_a_part_of_the_cost_table_is_measured_and_the_rest_stays(tmp_path: Path) -> None:
+    file = _table(tmp_path / "costs.toml")
+    result = CliRunner().invoke(app, ["crypto", "--quick", "--costs", str(file), "--only", "p256"])
+    assert result.exit_code == 0, result.output
+    text = file.read_text()
+    assert "# A word on what follows." in text
+    found = tomllib.loads(text)
+    seconds = found["seconds"]
+    assert seconds.pop("iknp.columns") == 7 and seconds.pop("p256.older") == 6
+    assert {name.partition(".")[0] for name in seconds} == {"p256"}
+    assert 0 < seconds["p256.power"] < 5
+    counted = [naor_pinkas.setup_work, partial(naor_pinkas.request_work, count=1)]
+    counted += [partial(work, count=1, size=1) for work in (naor_pinkas.send_work, naor_pinkas.receiver_pads_work)]
+    assert {name for work in counted for name in work(find_group("p256"))} == set(seconds)
+    assert found["processors"] == {"avx512-ifma": {"paillier-512.power": 8}}
+    first, trees, here = found["machine"]["text"].split("; ")[:3]
+    assert [first, trees] == ["one core of a machine", "of trees: a third"] and here.startswith("of p256: cpu ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--only", "p256"], "needs --costs"),
+        (["--costs", "{file}", "--only", "p25"], "no operations that begin with p25; allowed: p256, iknp"),
+        (["--costs", "{file}.none", "--only", "p256"], "No such file"),
+        (["--costs", __file__, "--only", "p256"], "test_crypto.py: "),
+    ],
+)
+def test_a_part_of_no_cost_table_is_refused(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    file = _table(tmp_path / "costs.toml")
+    before = file.read_text()
+    result = CliRunner().invoke(app, ["crypto", *(one.format(file=file) for one in arguments)])
+    assert result.exit_code != 0
+    assert "--only" in str(result.exception) + result.output and problem in str(result.exception) + result.output
+    assert file.read_text() == before
