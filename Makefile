@@ -20,7 +20,7 @@ BIN := $(VENV)/bin
 # pip applies the first variable to what it installs, and, by its version, the first or the second to what it builds with.
 INSTALL := $(if $(LOCK),PIP_CONSTRAINT="$(abspath $(LOCK))" PIP_BUILD_CONSTRAINT="$(abspath $(LOCK))") \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := setup.cfg setup.py pyproject.toml protocols/crypto/eightfold.c protocols/crypto/eightfold.h $(LOCK)
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard protocols/crypto/*.[ch]) $(LOCK)
 UV := build/uv/bin/uv
 # Versions for every Python from 3.11 on, a week old at least: newer ones are not on every mirror yet.
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --exclude-newer "1 week" --no-header --no-annotate \

@@ -1,7 +1,7 @@
 """The parts of the build that setup.cfg cannot state.
 
-scenarios/conftest.py is for pytest in this tree and no part of the package. The C file is compiled where a compiler is
-there; without one everything runs, more slowly (see protocols/crypto/eightfold.py).
+scenarios/conftest.py is for pytest in this tree and no part of the package. The C files are compiled where a compiler
+is there; without one everything runs, more slowly (see protocols/crypto/compiled.py).
 """
 
 from setuptools import Extension, setup
@@ -20,11 +20,12 @@ setup(
     cmdclass={"build_py": WithoutConftest},
     ext_modules=[
         Extension(
-            "tacit.protocols.crypto._eightfold",
-            ["protocols/crypto/eightfold.c"],
+            f"tacit.protocols.crypto._{name}",
+            [f"protocols/crypto/{name}.c"],
             extra_compile_args=["-O3"],
-            depends=["protocols/crypto/eightfold.h"],
+            depends=headers,
             optional=True,
         )
+        for name, headers in (("eightfold", ["protocols/crypto/eightfold.h"]), ("transfers", []))
     ],
 )

@@ -3,8 +3,11 @@
 Column c of a context is the stream of AES-128 in counter mode under SHA-256(label, context, c, seed). Bit o of every
 column together makes row o. Numbers are absolute: any part of the columns can be had without what precedes it.
 Words are little-endian, so that bit 0 of byte 0 is the first bit everywhere.
+
+`Columns.rows` and `added` are computed by `transfers` where the processor can, else by numpy from `Columns.words`.
 """
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +16,17 @@ import numpy as np
 from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "MOST", "SPAN", "Columns", "Rows", "Words", "encrypt", "key", "pieces", "transpose"]
+from tacit.protocols.crypto.transfers import Words, transfers
+
+__all__ = [
+    "COLUMNS", "MOST", "SPAN", "Columns", "Rows", "Words", "added", "check_rows", "encrypt", "key", "pieces",
+    "transpose",
+]  # fmt: skip
 
 COLUMNS = 128
 MOST = 1 << 22  # rows a call: 64 MiB
 
-Words = NDArray[np.uint64]
-
+_LAST = 1 << 63
 _TILE = 64  # rows in one word of a column
 SPAN = 4096 * _TILE  # rows expanded at a time: 32 KiB a column, for AES needs long calls
 _TRANSPOSED = 1024  # tiles transposed at a time: 512 KiB, which stay in the cache
@@ -45,11 +52,37 @@ class Columns:
         """Raises ValueError unless there are 128 seeds."""
         if len(seeds) != COLUMNS:
             raise ValueError(f"{COLUMNS} seeds are needed, not {len(seeds)}")
-        keys = [key(b"column", context, c.to_bytes(2, "big"), seed) for c, seed in enumerate(seeds)]
-        self._ciphers = [AES.new(each, AES.MODE_ECB) for each in keys]
+        self._keys = [key(b"column", context, c.to_bytes(2, "big"), seed) for c, seed in enumerate(seeds)]
 
     def __repr__(self) -> str:
         return f"<{COLUMNS} columns of bits>"
+
+    @functools.cached_property
+    def keys(self) -> bytes:
+        """The AES keys of all columns, one after another."""
+        return b"".join(self._keys)
+
+    @functools.cached_property
+    def _ciphers(self) -> list[Any]:
+        return [AES.new(each, AES.MODE_ECB) for each in self._keys]
+
+    def rows(self, first: int, count: int, sent: bytes | None = None, select: bytes = b"") -> Words:
+        """The rows from `first` on, (count, 2).
+
+        `sent`: a message of as many rows, whose bits that are set in `select` (16 bytes) are added. Raises ValueError
+        unless first >= 0 and count is 0 to `MOST`.
+        """
+        check_rows(first, count)
+        library = transfers()
+        if library is not None:
+            return library.rows(self.keys, first, count, sent, select)
+        rows = Rows(first, count)
+        for piece, size in rows.pieces:
+            rows.put(piece, self.words(piece, size))
+        found = rows.array
+        if sent is not None:
+            found ^= np.frombuffer(sent, "<u8").reshape(count, 2) & np.frombuffer(select, "<u8")
+        return found
 
     def words(self, first: int, count: int) -> Words:
         """Bits first .. first + count - 1 of each column: (128, count / 64). Both must be multiples of 128."""
@@ -93,13 +126,39 @@ def pieces(first: int, count: int) -> list[tuple[int, int]]:
     return [(piece, min(SPAN, stop - piece)) for piece in range(start, stop, SPAN)]
 
 
+def check_rows(first: int, count: int) -> None:
+    """Raises ValueError unless first >= 0, count is 0 to `MOST`, and all rows are below 2^63."""
+    if first < 0 or not 0 <= count <= MOST or first + count > _LAST:
+        raise ValueError(f"{count} rows from {first} on; 0 to {MOST} in one call are allowed, from 0 to 2^63")
+
+
+def added(zero: Columns, one: Columns, first: int, choices: NDArray[np.bool_]) -> tuple[Words, bytes]:
+    """The rows of `zero` from `first` on, (m, 2) for m choices, and 16 bytes for each row: the sum of both columns'
+    rows, and of the choice of the row on all its bits.
+
+    Raises ValueError as `Columns.rows` does, and unless `choices` is an array (m,).
+    """
+    check_rows(first, len(choices))
+    library = transfers()
+    if library is not None:
+        return library.extend(zero.keys, one.keys, first, choices)
+    rows, sums = (Rows(first, len(choices)) for _ in range(2))
+    x = sums.spread(choices)
+    for piece, count in rows.pieces:
+        columns = zero.words(piece, count)
+        rows.put(piece, columns)
+        columns ^= one.words(piece, count)
+        columns ^= x[: columns.shape[1]]
+        x = x[columns.shape[1] :]
+        sums.put(piece, columns)
+    return rows.array, sums.array.tobytes()
+
+
 class Rows:
     """A buffer of `count` rows from `first` on, made of `pieces` (first, count), which are `put` as columns."""
 
     def __init__(self, first: int, count: int) -> None:
-        """Raises ValueError unless first >= 0 and count is 0 to `MOST`."""
-        if first < 0 or not 0 <= count <= MOST:
-            raise ValueError(f"{count} rows from {first} on; 0 to {MOST} in one call are allowed, from 0 on")
+        check_rows(first, count)
         self.pieces = pieces(first, count)
         self._start = first // 128 * 128
         self._used = slice(first - self._start, first - self._start + count)

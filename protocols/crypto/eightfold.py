@@ -14,7 +14,6 @@ import ctypes
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +21,8 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
+
+from tacit.protocols.crypto import compiled
 
 __all__ = [
     "WORTHWHILE",
@@ -75,22 +76,13 @@ def eightfold() -> ctypes.CDLL | None:
 
 @functools.cache
 def _loaded() -> ctypes.CDLL | None:
-    for suffix in EXTENSION_SUFFIXES:
-        try:
-            library = opened(Path(__file__).with_name(f"_eightfold{suffix}"))
-        except (OSError, AttributeError):
-            continue
-        return library if library.tacit_eightfold() else None
-    return None
+    library = compiled.found("_eightfold", _FUNCTIONS)
+    return library if library is not None and library.tacit_eightfold() else None
 
 
 def opened(path: Path) -> ctypes.CDLL:
     """Load the library compiled from `eightfold.c`. Raises OSError or AttributeError for another file."""
-    library = ctypes.CDLL(str(path))
-    for name, arguments in _FUNCTIONS.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = _INT, arguments
-    return library
+    return compiled.opened(path, _FUNCTIONS)
 
 
 def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:

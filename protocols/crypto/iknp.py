@@ -37,20 +37,24 @@ would need s to get the other pad. Assumptions: those of the base transfers, AES
 ideal permutation in H.
 
 Memory: 16 bytes a transfer for each of u, t and q; at most `MOST` transfers a call.
+
+Rows and pads are computed by `transfers`, with the processor's AES instructions, or by numpy: the bytes are the same.
 """
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto import naor_pinkas
-from tacit.protocols.crypto.columns import COLUMNS, MOST, Columns, Rows, Words, encrypt, key
+from tacit.protocols.crypto.columns import COLUMNS, MOST, Columns, Words, added, encrypt, key
 from tacit.protocols.crypto.fields import Lanes, lane_type
 from tacit.protocols.crypto.groups import Group
+from tacit.protocols.crypto.transfers import transfers
 from tacit.sim.hollow import hollow
 from tacit.sim.streams import Entropy
 
@@ -163,26 +167,15 @@ class Receiver:
 
     def extend(self, first: int, choices: Bits) -> tuple[bytes, "ReceiverBatch"]:
         """Request the transfers from o = `first` on with these choices x_o. Returns the message u, and the batch."""
-        t, u = (Rows(first, len(choices)) for _ in range(2))
-        x = u.spread(choices)
-        for piece, count in t.pieces:
-            columns = self._zero.words(piece, count)
-            t.put(piece, columns)
-            columns ^= self._one.words(piece, count)
-            columns ^= x[: columns.shape[1]]
-            x = x[columns.shape[1] :]
-            u.put(piece, columns)
-        return u.array.tobytes(), self._batch(first, t, choices)
+        t, u = added(self._zero, self._one, first, choices)
+        return u, self._batch(first, t, choices)
 
     def batch(self, first: int, choices: Bits) -> "ReceiverBatch":
         """The batch of `extend` without its message."""
-        t = Rows(first, len(choices))
-        for piece, count in t.pieces:
-            t.put(piece, self._zero.words(piece, count))
-        return self._batch(first, t, choices)
+        return self._batch(first, self._zero.rows(first, len(choices)), choices)
 
-    def _batch(self, first: int, rows: Rows, choices: Bits) -> "ReceiverBatch":
-        return ReceiverBatch(PadHash(self.context), first, rows.array, np.asarray(choices, np.bool_))
+    def _batch(self, first: int, rows: Words, choices: Bits) -> "ReceiverBatch":
+        return ReceiverBatch(PadHash(self.context), first, rows, np.asarray(choices, np.bool_))
 
 
 class Sender:
@@ -213,10 +206,7 @@ class Sender:
     def rows(self, first: int, count: int) -> Words:
         """The rows o = `first` and on of G(k_s), (count, 2): the part of `accept` that does not depend on the
         message."""
-        rows = Rows(first, count)
-        for piece, size in rows.pieces:
-            rows.put(piece, self._columns.words(piece, size))
-        return rows.array
+        return self._columns.rows(first, count)
 
     def accept(self, first: int, message: bytes, rows: Words | None = None) -> "SenderBatch":
         """The batch that the receiver requested by the message u, from o = `first` on.
@@ -228,11 +218,11 @@ class Sender:
             raise ValueError(f"an extension is made of rows of {ROW_BYTES} bytes, not {len(message)}")
         if rows is not None and len(rows) != count:
             raise ValueError(f"an extension of {count} rows does not fit {len(rows)} transfers")
-        q = self.rows(first, count) if rows is None else rows.copy()
-        u = np.frombuffer(message, "<u8").reshape(count, 2)
         s = np.frombuffer(self._choices, "<u8")
-        for word in range(2):
-            q[:, word] ^= u[:, word] & s[word]
+        if rows is None:
+            q = self._columns.rows(first, count, bytes(message), self._choices)
+        else:
+            q = rows ^ (np.frombuffer(message, "<u8").reshape(count, 2) & s)
         return SenderBatch(PadHash(self.context), first, q, s)
 
 
@@ -240,16 +230,24 @@ class PadHash:
     """The hash H under one context. It keeps its working memory between calls."""
 
     def __init__(self, context: bytes) -> None:
-        self._pi = AES.new(key(b"hash", context), AES.MODE_ECB)
+        self._key = key(b"hash", context)
         self._scratch = np.empty(0, "<u8")
         self._tweaks: dict[tuple[int, int], Words] = {}
 
     def __repr__(self) -> str:
         return "<hash of an OT extension>"
 
+    @functools.cached_property
+    def _pi(self) -> Any:
+        return AES.new(self._key, AES.MODE_ECB)
+
     def fill(self, use: int, rows: Words, first: int, out: Words) -> Words:
         """Write the pads for `use` of `rows` (m, 2), row 0 being transfer `first`, to `out` (m, 2 blocks),
         C-contiguous."""
+        library = transfers()
+        if library is not None:
+            library.pads(self._key, use, rows, first, out.view(np.uint8))
+            return out
         count, blocks = len(rows), out.shape[1] // 2
         if self._scratch.size < out.size:
             self._scratch = np.empty(out.size, "<u8")
@@ -282,10 +280,33 @@ class PadHash:
                 self.fill(use, rows[branch][part], first + start, out[branch][part])
         return out.view(np.uint8)[..., :size]
 
-    def lanes(self, rows: Words, first: int, count: int, width: int) -> Lanes:
-        """Pads for a correlated transfer: `count` lanes that hold `width` bits: (..., m, count)."""
-        lane = lane_type(width)
-        return self.pads(CORRELATED, rows, first, count * lane.itemsize).view(lane)
+    def both(self, use: int, rows: Words, choices: Words, first: int, size: int) -> Bytes:
+        """The first `size` bytes of a sender's pads, of its `rows` (m, 2) and of these with `choices`: (2, m, size)."""
+        library = transfers()
+        if library is None:
+            return self.pads(use, np.stack([rows, rows ^ choices]), first, size)
+        out = np.empty((2, len(rows), -(-size // BLOCK_BYTES) * BLOCK_BYTES), np.uint8)
+        library.pads(self._key, use, rows, first, out[0])
+        library.pads(self._key, use, rows, first, out[1], shift=choices.tobytes())
+        return out[..., :size]
+
+    def masked(self, use: int, rows: Words, choices: Words, first: int, messages: Bytes) -> bytes:
+        """`messages` (m, 2, size) under a sender's pads, see `both`."""
+        library = transfers()
+        if library is None:
+            pads = self.both(use, rows, choices, first, messages.shape[2])
+            return (messages ^ pads.transpose(1, 0, 2)).tobytes()
+        return library.mask(self._key, use, rows, choices.tobytes(), first, messages)
+
+    def chosen(self, use: int, rows: Words, first: int, choices: Bits, masked: Bytes) -> Bytes:
+        """The chosen one of each pair in `masked` (m, 2, size), without the receiver's pad: (m, size)."""
+        library = transfers()
+        if library is None:
+            pads = self.pads(use, rows, first, masked.shape[2])
+            return naor_pinkas.receive(choices, pads, masked.tobytes())
+        out = np.empty((len(rows), masked.shape[2]), np.uint8)
+        library.pads(self._key, use, rows, first, out, masked=masked, choices=choices)
+        return out
 
 
 @dataclass(frozen=True)
@@ -303,12 +324,16 @@ class ReceiverBatch:
 
     def chosen(self, reply: bytes, size: int) -> Bytes:
         """Decode the chosen messages of `SenderBatch.mask`, (m, size). Raises ValueError for a wrong length."""
-        pads = self.hash.pads(_CHOSEN, self.rows, self.first, size)
-        return naor_pinkas.receive(self.choices, pads, reply)
+        if len(reply) != 2 * size * len(self.rows):
+            needed = 2 * size * len(self.rows)
+            raise ValueError(f"a reply to {len(self.rows)} requests takes {needed} bytes, not {len(reply)}")
+        masked = np.frombuffer(reply, np.uint8).reshape(len(self.rows), 2, size)
+        return self.hash.chosen(_CHOSEN, self.rows, self.first, self.choices, masked)
 
     def correlated(self, corrections: Lanes, width: int) -> Lanes:
         """Compute r + x delta mod 2^width (m, n), from the corrections of `SenderBatch.correlated`."""
-        pads = self.hash.lanes(self.rows, self.first, corrections.shape[1], width)
+        lane = lane_type(width)
+        pads = self.hash.pads(CORRELATED, self.rows, self.first, corrections.shape[1] * lane.itemsize).view(lane)
         chosen = np.where(self.choices[:, None], corrections, corrections.dtype.type(0))
         return (pads + chosen) & pads.dtype.type((1 << width) - 1)
 
@@ -322,26 +347,26 @@ class SenderBatch:
     rows: Words = field(repr=False)
     choices: Words = field(repr=False)
 
-    @property
-    def branches(self) -> Words:
-        """The rows that give pad_0 and pad_1: (2, m, 2)."""
-        return np.stack([self.rows, self.rows ^ self.choices])
-
     def random(self, size: int) -> Bytes:
         """Both random messages of `size` bytes, (2, m, size)."""
-        return self.hash.pads(_RANDOM, self.branches, self.first, size)
+        return self.hash.both(_RANDOM, self.rows, self.choices, self.first, size)
 
     def mask(self, messages: Bytes) -> bytes:
-        """The reply that carries `messages`, uint8 (m, 2, size)."""
-        pads = self.hash.pads(_CHOSEN, self.branches, self.first, messages.shape[2])
-        return (messages ^ pads.transpose(1, 0, 2)).tobytes()
+        """The reply that carries `messages`, uint8 (m, 2, size). Raises ValueError for another number or type."""
+        if messages.ndim != 3 or messages.shape[:2] != (len(self.rows), 2) or messages.dtype != np.uint8:
+            raise ValueError(
+                f"{len(self.rows)} transfers do not fit messages of shape {messages.shape} and type {messages.dtype}"
+            )
+        return self.hash.masked(_CHOSEN, self.rows, self.choices, self.first, messages)
 
     def correlated(self, delta: Lanes, width: int) -> tuple[Lanes, Lanes]:
         """Draw random r mod 2^width for delta (m, n).
 
         Returns r and the corrections to send, both (m, n) lanes of `width` bits.
         """
-        zero, one = self.hash.lanes(self.branches, self.first, delta.shape[1], width)
+        lane = lane_type(width)
+        size = delta.shape[1] * lane.itemsize
+        zero, one = self.hash.both(CORRELATED, self.rows, self.choices, self.first, size).view(lane)
         keep = zero.dtype.type((1 << width) - 1)
         return zero & keep, (zero - one + delta) & keep
 

@@ -4,6 +4,7 @@ import math
 import platform
 import shutil
 import subprocess
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import gmpy2
@@ -13,6 +14,7 @@ from gmpy2 import mpz
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tacit.protocols.crypto import compiled, transfers
 from tacit.protocols.crypto import eightfold as module
 from tacit.protocols.crypto.eightfold import SumTable, Table, eightfold, opened, powers, square_powers
 from tacit.protocols.crypto.fixed_base import SubsetTable, TableProducts, join, split_all
@@ -210,16 +212,18 @@ def test_ciphertexts_are_equal_with_and_without_the_library(way):
     assert key.decrypt_all(found[1]) == [a * b % n for a, b in zip(plaintexts, factors, strict=True)]
 
 
-def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path):
-    (tmp_path / f"_eightfold{module.EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "eightfold.py"))
-    module._loaded.cache_clear()
+@pytest.mark.parametrize(("library", "name"), [(module, "_eightfold"), (transfers, "_transfers")])
+def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path, library, name):
+    (tmp_path / f"{name}{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    library._loaded.cache_clear()
     try:
-        assert eightfold() is None
+        assert library._loaded() is None
     finally:
-        module._loaded.cache_clear()
+        library._loaded.cache_clear()
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or platform.machine() != "x86_64", reason="no compiler for it here")
-def test_the_library_is_compiled_if_there_is_a_compiler():
-    assert any(module.Path(module.__file__).with_name(f"_eightfold{s}").is_file() for s in module.EXTENSION_SUFFIXES)
+@pytest.mark.parametrize("name", ["_eightfold", "_transfers"])
+def test_the_library_is_compiled_if_there_is_a_compiler(name):
+    assert any(Path(compiled.__file__).with_name(f"{name}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)

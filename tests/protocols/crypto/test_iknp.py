@@ -14,9 +14,22 @@ from tacit.protocols.crypto import columns, iknp
 from tacit.protocols.crypto.fields import lane_type
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.crypto.iknp import Receiver, ReceiverStream, Sender, SenderStream
+from tacit.protocols.crypto.transfers import in_numpy, transfers
 from tacit.sim.streams import Entropy, generator
 
 CONTEXT = b"a pair in a round"
+
+
+@pytest.fixture(scope="module", autouse=True, params=["compiled", "numpy"])
+def way(request):
+    """The ways to compute: by the processor's AES instructions, and by numpy."""
+    if request.param == "compiled":
+        if transfers() is None:
+            pytest.skip("not compiled, or another processor")
+        yield
+    else:
+        with in_numpy():
+            yield
 
 
 def random_bits(seed, count):
@@ -121,7 +134,7 @@ def test_extended_transfers_equal_plain_python():
     sender, receiver, message = batches(choices, first)
     u = bits_of(np.frombuffer(message, "<u8").reshape(4, 2))
     both, own = sender.random(40), receiver.random(40)
-    lanes = sender.hash.lanes(sender.rows, first, 20, 11)
+    lanes = sender.hash.pads(iknp.CORRELATED, sender.rows, first, 40).view("<u2")
     for i, x in enumerate(choices.astype(int)):
         one, zero = (
             np.array([plain_bit(c, seeds[c, b].tobytes(), first + i) for c in range(128)]).astype(np.uint8)
@@ -218,7 +231,7 @@ def test_the_pads_of_a_transfer_are_unrelated():
     assert abs(differing - 16384) < 5 * 91
     assert len({pad.tobytes() for pad in np.concatenate([zero, one])}) == 512
     # A width that cuts lanes must not repeat them either.
-    lanes = sender.hash.lanes(sender.branches, 0, 64, 16).reshape(2, 256, 8, 8)
+    lanes = sender.hash.both(iknp.CORRELATED, sender.rows, sender.choices, 0, 64).reshape(2, 256, 8, 8)
     assert len({block.tobytes() for block in lanes.reshape(-1, 8)}) == 2 * 256 * 8
     assert receiver.rows.shape == (256, 2)
 

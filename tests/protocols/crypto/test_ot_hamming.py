@@ -173,7 +173,8 @@ def test_system_entropy_needs_no_memory_between_messages():
 def plain_lanes(j, o, n_j, lane):
     """The pads K0 and K1 of transfer o, from the hash only."""
     batch = j.base.accept(o, bytes(16))  # with u = 0 the row is that of G(k_s)
-    return batch.hash.lanes(batch.branches[:, 0:1], o, n_j, lane.itemsize * 8)[:, 0]
+    pads = batch.hash.both(iknp.CORRELATED, batch.rows[:1], batch.choices, o, n_j * lane.itemsize)
+    return pads.view(lane)[:, 0]
 
 
 @pytest.mark.parametrize(("length", "n_j"), [(5, 3), (21, 4), (130, 2)])
