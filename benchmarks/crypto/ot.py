@@ -7,6 +7,7 @@ import numpy as np
 from tacit.benchmarks.measure import Action, Standing, race
 from tacit.protocols.crypto import iknp, naor_pinkas
 from tacit.protocols.crypto.groups import Group, find_group
+from tacit.protocols.crypto.transfers import in_numpy, transfers
 from tacit.sim.streams import Entropy, generator
 
 __all__ = ["GROUPS", "measure_iknp", "measure_naor_pinkas"]
@@ -45,7 +46,8 @@ def _naor_pinkas(group: Group, count: int) -> Action:
 def measure_iknp(count: int, turns: int) -> list[Standing]:
     """The rates of extensions of `count` transfers: random, correlated (a number of 32 bits) and of chosen messages.
 
-    The 128 base transfers, in P-256, are a separate task.
+    The 128 base transfers, in P-256, are a separate task. Where transfers are computed by the processor's AES
+    instructions, numpy's code is measured, too.
     """
     entropy, context = Entropy.seeded(1, "benchmark", "iknp"), b"benchmark"
     group = find_group("p256")
@@ -82,7 +84,10 @@ def measure_iknp(count: int, turns: int) -> list[Standing]:
     r, t = correlated()
     assert (t == r + delta * choices[:, None]).all()
     assert (chosen() == _chosen(messages, choices)).all()
+    contenders: dict[str, Action]
     contenders = {"Tacit, random": random, "Tacit, correlated": correlated, "Tacit, chosen messages": chosen}
+    if transfers() is not None:
+        contenders |= {f"{name}, by numpy": in_numpy()(action) for name, action in contenders.items()}
     rows = race("IKNP base transfers", {"Tacit, p256": (base, iknp.BASE)}, turns)
     return rows + race(
         f"IKNP, transfers in batches of {count:,}", {name: (act, count) for name, act in contenders.items()}, turns
