@@ -43,7 +43,7 @@ _SUM = ("e", "f", "l", "l, again", "l, model", "l, seals", "m")
 _GRAPH = ("o", "o, U3", "o, graphs", "o, degree", "o, corrupt", "o, survivors", "u, graph")
 _CODED = ("s", "s, sets", "s, unsigned", "u")
 _COMMITTEE = ("r", "r, member", "r, unsigned", "u, committee", "u, order")
-_FLAMINGO = ("t", "t, unsigned", "u, decryptors", "u, order")
+_FLAMINGO = ("t", "t, unsigned", "t, gaps", "u, decryptors", "u, order")
 
 OPTIONS = (
     Option(

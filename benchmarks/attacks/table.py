@@ -87,6 +87,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "s, unsigned": lightsecagg.one_set_and_a_part,
     "t": flamingo.too_many_decryptors,
     "t, unsigned": flamingo.both_kinds,
+    "t, gaps": flamingo.split_set,
     "u": absent.coded_masks,
     "u, committee": absent.committee_of_those_that_joined,
     "u, decryptors": absent.decryptors_of_those_that_joined,

@@ -26,7 +26,8 @@ than C + 2 clients, and in a complete graph none where half of the clients or mo
 """
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -189,3 +190,38 @@ class Graph:
     def around(self, name: str) -> tuple[str, ...]:
         """The name and its neighbours, in the order of `names`."""
         return self._around[name]
+
+    def smallest_part(self, left: Collection[str], removed: int, fewest: int) -> int:
+        """The fewest clients, below `fewest`, of which a sum is exposed if `removed` of those that are `left` collude.
+
+        Clients that collude can part the ring at two gaps of floor(k/2) places in a row if nobody else is left in
+        these. Counted are the clients that are left in both gaps and between them. 0: there is no such part. Chords of
+        odd k are left out of account. It takes time in proportion to the clients of the graph.
+        """
+        there, n, half = frozenset(left), len(self.order), self.k // 2
+        inside = [name in there for name in self.order]
+        count = [0, *accumulate(inside * 3)]
+        if not count[n]:
+            return 0
+        following = [0] * (2 * n + 1)  # the first place from here on with a client that is left
+        after = next(place for place in range(2 * n, 3 * n) if inside[place % n])
+        for place in range(2 * n, -1, -1):
+            after = following[place] = place if inside[place % n] else after
+        best, second, gaps = 0, 0, deque[int]()  # begins of second gaps, those with fewer clients first
+        for first in range(n):
+            most = removed - count[first + half] + count[first]
+            if most < 0:
+                continue
+            least = following[first + half] + 1  # so that somebody is left between the gaps
+            second = max(second, least)
+            while second + half <= first + n and count[second + half] - count[first] < fewest:
+                while gaps and count[gaps[-1] + half] - count[gaps[-1]] >= count[second + half] - count[second]:
+                    gaps.pop()
+                gaps.append(second)
+                second += 1
+            while gaps and gaps[0] < least:
+                gaps.popleft()
+            if gaps and count[gaps[0] + half] - count[gaps[0]] <= most:
+                found = count[gaps[0] + half] - count[first]
+                best = min(best or found, found)
+        return best

@@ -419,11 +419,8 @@ class FlamingoAveraging(SecureAveraging):
         ] + drawn_notes(tables, held)
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
-        """Lines where each round draws others, there are many decryptors, or a split sum has too little noise."""
+        """Lines where each round draws other clients, or there are many decryptors."""
         keys, found = tables.training, []
-        if self.private and tables.privacy.noise_at == "clients":
-            what = "the guarantee holds only if the server follows the protocol, and not if it splits a sum in two"
-            found.append(f'privacy.noise_at = "clients" with training.averaging = "{Flamingo.name}": {what}')
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
             found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')

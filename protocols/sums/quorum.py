@@ -3,8 +3,8 @@
 from tacit.protocols.crypto.assumed import Assumed
 
 __all__ = [
-    "FEW_NEIGHBOURS", "FEW_VALUES", "NOBODY", "NOT_CARRIED", "STAYS_MASKED", "always_left", "fewest_left", "limit_of",
-    "threshold_of", "too_few_for",
+    "FEW_NEIGHBOURS", "FEW_VALUES", "NOBODY", "NOT_CARRIED", "SPLIT", "STAYS_MASKED", "always_left", "fewest_left",
+    "limit_of", "threshold_of", "too_few_for",
 ]  # fmt: skip
 
 STAYS_MASKED = "the sum stays masked: {why}"
@@ -15,6 +15,7 @@ NOT_CARRIED = "no sum: {problem}"
 
 FEW_VALUES = "masked values of {count} clients were received; {needed} are needed"
 FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"
+SPLIT = "if {colluding} clients collude, a part of {count} clients has a sum of its own; {least} are needed"
 """Kinds of the reason behind it."""
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import derive_key
 from tacit.protocols.sums.decryptors import KeyRing
-from tacit.protocols.sums.flamingo import SEED_BYTES, MaskedVector, RoundOpened
+from tacit.protocols.sums.flamingo import MaskedVector, RoundOpened, pair_seed
 from tacit.protocols.sums.masking import Ring
 from tacit.scenarios.chaos.server_view import Input, Judged, View, exposed_to
 from tacit.sim.world import World
@@ -61,11 +61,16 @@ class RoundsView(View):
         return Judged(found, len(relations), len(opened), len(guessed))
 
     @property
+    def ring(self) -> KeyRing:
+        """The keys of a client of the first set-up. Raises ValueError before a client has keys."""
+        for ring in self._rings.values():
+            return ring
+        raise ValueError("no client has keys")
+
+    @property
     def decryptors(self) -> tuple[str, ...]:
         """The decryptors of the first set-up. Raises ValueError before a client has keys."""
-        for ring in self._rings.values():
-            return ring.decryptors
-        raise ValueError("no client has keys")
+        return self.ring.decryptors
 
     def without_known_masks(self) -> dict[str, tuple[Ring, Ring]]:
         """The latest vector of each client that does not collude, without all known masks, and its true input."""
@@ -126,8 +131,8 @@ class RoundsView(View):
         for number in {number for number, _ in stamps}:
             for (name, _), ring in self._rings.items():
                 pairs |= {
-                    derive_key(root, run_id, "pair seed", number, 0, ring.pair(name, other), SEED_BYTES)
-                    for other, root in ring.roots.items() if other != name and name in self.colluding
+                    pair_seed(ring, run_id, number, name, other)
+                    for other in ring.roots if other != name and name in self.colluding
                 }  # fmt: skip
             known |= {derive_key(seed, run_id, "own mask", number, 0, (title,)) for seed in own for title in titles}
             known |= {

@@ -177,8 +177,8 @@ UNSEEN = (
     _bug(
         "labels may leave a client one neighbour too few",
         "protocols/sums/flamingo.py",
-        "(name)))) < threshold:",
-        "(name)))) < threshold - 1:",
+        "(name)))) < degree.threshold:",
+        "(name)))) < degree.threshold - 1:",
         f"{_FLAMINGO}::test_labels_leave_each_client_as_many_neighbours_as_the_graph_needs",
     ),
     _bug(

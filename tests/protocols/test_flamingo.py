@@ -182,6 +182,29 @@ def test_a_sparse_graph_is_redrawn_each_round_and_a_lost_clients_seeds_are_opene
     assert near[0] != near[1] and {len(some) for one in near for some in one.values()} == {degree.k}
 
 
+@pytest.mark.parametrize("clients", [30, 100, 200, 500])
+def test_tolerated_losses_are_not_taken_for_a_split(clients: int) -> None:
+    """Each tenth of the clients is lost, in 30 graphs. With C colluding clients at any places of the ring, all sets of
+    500 clients would be refused.
+    """
+    names = tuple(f"client/{i}" for i in range(clients))
+    lost = frozenset(names[::10])
+    left = [name for name in names if name not in lost]
+    ring = KeyRing(names, names, b"", lot=b"lot")
+    for number in range(1, 31):
+        now = flamingo.Round(ring, number, b"", COMPLETE, clients)
+        assert now.graph is not None and not now.problem(left, 6 * clients // 10)
+
+
+def test_pairs_of_two_set_ups_have_no_seed_in_common() -> None:
+    one, other = (
+        KeyRing(NAMES, NAMES, digest, dict.fromkeys(NAMES, bytes(32)), generation=1) for digest in (b"1", b"2")
+    )
+    seeds = {flamingo.pair_seed(ring, b"run", 1, *NAMES[:2]) for ring in (one, other)}
+    assert len(seeds) == 2
+    assert flamingo.pair_seed(one, b"run", 1, *NAMES[:2]) == flamingo.pair_seed(one, b"run", 1, NAMES[1], NAMES[0])
+
+
 class Recording(Summing):
     """A server that stores the masked vectors, by round."""
 

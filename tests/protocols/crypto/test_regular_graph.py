@@ -125,6 +125,25 @@ def test_every_client_has_k_mutual_neighbours(data: st.DataObject) -> None:
         assert list(graph.around(name)) == sorted((*near, name), key=names.index)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_the_smallest_part_is_that_of_all_pairs_of_gaps(data: st.DataObject) -> None:
+    n = data.draw(st.integers(6, 20))
+    k = data.draw(st.integers(2, n - 2).filter(lambda k: n * k % 2 == 0))
+    removed, fewest = data.draw(st.integers(0, 4)), data.draw(st.integers(1, n))
+    inside = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    names, half, parts = tuple(map(str, range(n))), k // 2, []
+    for first in range(n):
+        for second in range(first + half, first + n - half + 1):
+            gaps = sum(inside[(begin + place) % n] for begin in (first, second) for place in range(half))
+            between = sum(inside[place % n] for place in range(first + half, second))
+            if gaps <= removed and between and gaps + between < fewest:
+                parts.append(gaps + between)
+    left = [name for name, there in zip(names, inside, strict=True) if there]
+    found = Graph(names, names, k).smallest_part(left, removed, fewest)
+    assert bool(found) == bool(parts) and found in (parts or [0])
+
+
 @pytest.mark.parametrize(("n", "k"), [(9, 3), (8, 7), (8, 1), (5, 4)])
 def test_an_impossible_degree_is_refused(n: int, k: int) -> None:
     names = tuple(map(str, range(n)))
