@@ -24,6 +24,7 @@ __all__ = [
     "Addition",
     "Batch",
     "Batches",
+    "InvalidReceived",
     "LocalData",
     "LocalUpdate",
     "PlainUpdate",
@@ -148,6 +149,10 @@ class PlainUpdate:
 # An `Addition` is a small record of settings, sent to workers with the rest of the update; `begin` makes the object
 # whose hooks are called in one update. The hooks are called in this order, for each batch: `loss` (a term for the
 # gradient), `gradients` (the gradients are computed and may be changed), `after_step`; and once at the end, `finish`.
+
+
+class InvalidReceived(ValueError):
+    """The server sent something for the additions of an update that cannot be used; the message says why."""
 
 
 @dataclass

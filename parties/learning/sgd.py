@@ -15,6 +15,7 @@ from tacit.parties.learning.local_update import (
     Addition,
     Batch,
     Batches,
+    InvalidReceived,
     LocalData,
     LocalUpdate,
     Run,
@@ -210,11 +211,16 @@ class _Descent:
 
 
 def _begin(run: Run, additions: Sequence[Addition], received: Sequence[bytes], kept: Sequence[bytes]) -> list[Active]:
+    """Begin each of the `additions`. Raises InvalidReceived where what was `received` for them cannot be used."""
     if max(len(received), len(kept)) > len(additions):
-        raise ValueError(f"state for {max(len(received), len(kept))} additions, but the update has {len(additions)}")
+        count = max(len(received), len(kept))
+        raise InvalidReceived(f"state for {count} additions, but the update has {len(additions)}")
     states = list(zip_longest(received, kept, fillvalue=b""))
     states += [(b"", b"")] * (len(additions) - len(states))
-    return [addition.begin(run, *state) for addition, state in zip(additions, states, strict=True)]
+    try:
+        return [addition.begin(run, *state) for addition, state in zip(additions, states, strict=True)]
+    except ValueError as error:
+        raise InvalidReceived(str(error)) from error
 
 
 def as_images(spec: ModelSpec, images: NDArray[np.generic]) -> Tensor:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.sim.hollow import Blank, filled, together
 
-__all__ = ["WIDTHS", "Layout", "average", "decode", "encode"]
+__all__ = ["WIDTHS", "Layout", "average", "canonical", "decode", "encode"]
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 """The bytes of a number of each type that a vector can hold."""
@@ -28,6 +28,9 @@ _LARGEST = {
     "float32": float(np.finfo(np.float32).max),
     "float64": float(np.finfo(np.float64).max),
 }
+_INFINITE = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
+"""The bits of infinity, above which, without the sign, are those of what is not a number."""
+
 _ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 0.0, "float64": 0.0}
 """Twice the largest relative error of rounding to a type narrower than float32."""
 
@@ -160,6 +163,23 @@ def _written(numbers: NDArray[np.floating], kind: str) -> bytes:
     bits = single.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(single), bits >> 16 | 0x40, rounded).astype("<u2").tobytes()
+
+
+def canonical(vector: bytes, layout: Layout) -> bytes:
+    """The bytes of `vector` with each -0.0 as 0.0 and with one pattern for what is not a number (NaN).
+
+    So vectors of equal numbers have equal bytes. Raises ValueError if the number of bytes is not the layout's.
+    """
+    layout.check(vector, "a vector")
+    if isinstance(vector, Blank):
+        return vector
+    found = bytearray(vector)
+    for kind, _, count, byte in layout._places():
+        words = np.frombuffer(found, f"<u{WIDTHS[kind]}", count, byte)
+        sign = words.dtype.type(1 << (8 * WIDTHS[kind] - 1))
+        words[words == sign] = 0
+        words[(words & ~sign) > _INFINITE[kind]] = _INFINITE[kind] + 1
+    return bytes(found)
 
 
 def average(vectors: Sequence[bytes], weights: Sequence[float] | None = None, layout: Layout | None = None) -> bytes:

@@ -78,6 +78,9 @@ class HardLabels(Sharing):
     def receive(self, merged: bytes, points: int, classes: int) -> Targets:
         return Targets(packing.unpack(merged, points, classes, self.gaps))
 
+    def canonical(self, merged: bytes, points: int, classes: int) -> bytes:
+        return packing.pack(packing.unpack(merged, points, classes, self.gaps), classes, self.gaps)
+
     def send_work(self, points: int, classes: int) -> Work:
         return {"fields.pack": points}
 

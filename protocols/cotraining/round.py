@@ -190,7 +190,17 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         return shard.points[shard.labeled], shard.labels[shard.labeled]
 
     def is_allowed(self, call: CotrainingRound) -> bool:
-        return self.settings.votes is None or may_answer(self, call.agreed, again_once_done=True)
+        settings = self.settings
+        if settings.votes is None:
+            return True
+        if call.agreed and self.world.hollow is None:
+            with values_of(self, self.server, "CotrainingRound"):
+                if (
+                    settings.method.sharing.canonical(call.agreed, len(settings.public), settings.classes)
+                    != call.agreed
+                ):
+                    raise ValueError("the bits after the last label are not all 0")
+        return may_answer(self, call.agreed, again_once_done=True)
 
     async def take_part(self, call: CotrainingRound) -> None:
         settings, learner = self.settings, self.learner

@@ -38,9 +38,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
+from tacit.parties.learning.local_update import InvalidReceived, LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelError, ModelSpec
-from tacit.parties.learning.vectors import decode
+from tacit.parties.learning.vectors import canonical, decode
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
@@ -60,6 +60,7 @@ from tacit.protocols.rounds.rounds import STANDSTILL, Enrolled, RoundsClient, Ro
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.refusal import MASKED, latest, may_answer, refuse
+from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator
@@ -165,6 +166,15 @@ class TrainingSettings:
         able = self.clients if self.able is None or self.trains_unlabeled(number) else self.able
         return rounded_up(self.share, able)
 
+    def compared(self, model: bytes, additions: Sequence[bytes] = ()) -> bytes:
+        """The bytes by which calls with this `model` and `additions` are compared: the same for the same numbers.
+
+        A server could otherwise call again to what is the same round, with -0.0 in the place of 0.0.
+        """
+        vectors = zip((model, *additions), self.expected.layouts, strict=False)
+        known = [canonical(one, layout) if len(one) == layout.size else one for one, layout in vectors]
+        return b"".join((*known, *additions[len(known) - 1 :]))
+
     @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
@@ -216,7 +226,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
     basis = b""
-    """The SHA-256 of the model that its update began from."""
+    """The SHA-256 of the model that its update began from, as it is `compared`."""
     _own: Usable | None = None
 
     @classmethod
@@ -224,12 +234,16 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
     def is_allowed(self, call: TrainingRound) -> bool:
+        with values_of(self, self.server, "TrainingRound"):
+            jobs.layout(self.settings.spec).check(call.model, "the model")
         if not self.settings.averaging.individual:
-            self.basis = hashlib.sha256(call.model).digest()
+            self.basis = hashlib.sha256(self.settings.compared(call.model)).digest()
         if problem := self._too_coarse(call.model):
             refuse(self, f"take part in round {self.round}: {problem}")
             return False
-        return self.settings.averaging.individual or may_answer(self, b"".join((call.model, *call.additions)))
+        return self.settings.averaging.individual or may_answer(
+            self, self.settings.compared(call.model, call.additions)
+        )
 
     def _too_coarse(self, model: bytes) -> str:
         """The reason why this client adds no noise to a change of `model`; "" if there is none, or it adds none."""
@@ -265,7 +279,11 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         """
         compute = self.compute if due is None else partial(self.compute_until, due)
         seed = self.entropy("training").bytes(32)
-        trained: Trained = await compute(*self._training(call, points, self.round, seed))
+        try:
+            trained: Trained = await compute(*self._training(call, points, self.round, seed))
+        except InvalidReceived as error:
+            with values_of(self, self.server, "TrainingRound"):
+                raise ValueError(str(error)) from None
         self.disk["additions"] = trained.kept
         return trained
 
@@ -380,8 +398,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     @property
     def basis(self) -> bytes:
-        """The SHA-256 of the model that a round begins with."""
-        return hashlib.sha256(self.model).digest()
+        """The SHA-256 of the model that a round begins with, as it is `compared`."""
+        return hashlib.sha256(self.settings.compared(self.model)).digest()
 
     mean: bytes = b""
     """The average of the last round that was not lost, before noise and the server's update."""
@@ -474,7 +492,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     def _digest(self, additions: list[bytes]) -> str:
         """The digest of a call to a round with the present model (see `refusal.may_answer`)."""
-        return hashlib.sha256(b"".join((self.model, *additions))).hexdigest()
+        return hashlib.sha256(self.settings.compared(self.model, additions)).hexdigest()
 
     def _additions(self, client: str) -> list[bytes]:
         return [self.drawn(companion, companion.outgoing, client) for companion in self._companions]

@@ -143,7 +143,7 @@ def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> boo
     It refuses if it has sent masked values made from the same `basis` in an earlier round: a late answer may have
     opened their sum, and one over other clients would differ by one client's values. With `again_once_done` it does not
     refuse if that sum was reported as done, because a consensus may stay the same from round to round. It compares
-    SHA-256 digests on its disk.
+    SHA-256 digests on its disk. Give equal values in equal bytes: a server chooses the bytes that it sends.
     """
     digest = hashlib.sha256(basis).digest()
     number, done = me.disk.get(_SUMMED, {}).get(digest, (me.round, False))

@@ -44,8 +44,8 @@ signature verifies, so a sum is over at least `least` clients with long-term key
 among them: their number comes off. Both kinds of signature are of the round, whatever the attempt.
 
 Not covered: two rounds. A server that leaves one client out of the second subtracts the sums, and reads what the client
-has contributed if all contribute the same again. Votes may repeat; a model that differs in one bit has another basis,
-and leads to nearly the same integers. A helper whose disk is lost also forgets which bases were released.
+has contributed if all contribute the same again. Votes may repeat; a model that differs in one number has another
+basis, and leads to nearly the same integers. A helper whose disk is lost also forgets which bases were released.
 Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, whose reports there are (in
 the signed ones, or by trying names against `bound`), which are refused, and the basis.
 """
