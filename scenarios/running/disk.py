@@ -4,9 +4,10 @@ import contextlib
 import errno
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Reserve", "disk_problem"]
+__all__ = ["Reserve", "disk_problem", "writing"]
 
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NAMES = ("SQLITE_FULL", "SQLITE_IOERR")
@@ -22,6 +23,17 @@ def disk_problem(error: BaseException | None) -> str | None:
     return None
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name `path` in the OSError of a full disk: that of a write names no file, and that of a copy names its source."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NUMBERS:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
 class Reserve:
     """A file at `path` that occupies space on the disk until it is released.
 
@@ -31,13 +43,13 @@ class Reserve:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with path.open("wb") as file:
+            with writing(path.parent), path.open("wb") as file:
                 file.write(os.urandom(_ROOM))  # a file system may store zeros without using space
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
+        except OSError:
             self.release()
-            raise OSError(error.errno, error.strerror, str(path.parent)) from None
+            raise
 
     def release(self) -> None:
         """Remove the file. May be called twice."""

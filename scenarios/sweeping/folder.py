@@ -11,6 +11,7 @@ import msgspec
 import tomli_w
 
 from tacit.scenarios.files.plugins import with_copies
+from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.environment import version
 from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result, scenario_text
 from tacit.scenarios.sweeping.runs import Plan
@@ -77,7 +78,8 @@ def _digest(path: Path) -> str:
 def write_options(folder: Path, asked: Asked) -> None:
     """Store the options of the sweep in its folder."""
     options = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None}
-    (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
+    with writing(folder / NAME):
+        (folder / NAME).write_text(tomli_w.dumps(options), encoding="utf-8")
 
 
 def read_options(folder: Path) -> Asked:

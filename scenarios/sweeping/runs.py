@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
+from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
 from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folder, on_ray
 from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume
@@ -213,7 +214,7 @@ def fields(result: Result) -> list[object]:
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
     """Write one line for each run that ended, as comma-separated values."""
     swept = [key for key, _ in plans[0].values]
-    with path.open("w", newline="") as file:
+    with writing(path), path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((*swept, "seed", *FIGURES, "folder"))
         for place, result in sorted(results.items()):

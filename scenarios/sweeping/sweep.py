@@ -10,6 +10,7 @@ import msgspec
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.result import data_frame
+from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.folder import Result, locked, new_folder, scenario_text
 from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs
@@ -131,7 +132,8 @@ def _repeatable(scenario: Source, asked: Asked, first: Loaded, folder: Path) -> 
         return asked
     file = folder / "swept.toml"
     named = msgspec.structs.replace(read(scenario, without_data=True).scenario, name=first.name)
-    file.write_text(scenario_text(as_table(named)), encoding="utf-8")
+    with writing(file):
+        file.write_text(scenario_text(as_table(named)), encoding="utf-8")
     return msgspec.structs.replace(asked, file=str(file.absolute()))
 
 

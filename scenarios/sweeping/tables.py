@@ -21,6 +21,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console import printing
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.table_layout import Claim, Layout, Place
+from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.folder import FolderError, Result
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
 from tacit.sim.units import format_bytes, format_duration
@@ -299,8 +300,10 @@ def written(tabled: Tabled, command: str) -> Written:
 def keep_table(folder: Path, tabled: Tabled, command: str) -> None:
     """Write ``table.json``, and ``table.md`` for a page of results, into the sweep's `folder`."""
     found = written(tabled, command)
-    (folder / _JSON).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-    (folder / "table.md").write_text(markdown(found), encoding="utf-8")
+    with writing(folder / _JSON):
+        (folder / _JSON).write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    with writing(folder / "table.md"):
+        (folder / "table.md").write_text(markdown(found), encoding="utf-8")
 
 
 def read_table(folder: Path) -> Written | None:
@@ -368,7 +371,7 @@ def _line(cells: Sequence[str]) -> str:
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:
     """Write one line for each run of each cell that ended, as comma-separated values; a shared run once per cell."""
     layout = planned.layout
-    with path.open("w", newline="") as file:
+    with writing(path), path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("row", "column", "measure", "value", "seed", *FIGURES, "folder"))
         for row, line in enumerate(planned.cells):

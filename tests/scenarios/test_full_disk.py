@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,18 @@ def test_a_run_fails_if_a_file_does_not_fit_onto_the_disk(
         assert not (tmp_path / "out" / "labels.csv").exists()
     else:  # the second attempt leaves out long fields
         assert (record["outcome"], record["rounds"], record["trace_hash"]) == ("completed", [], result.trace_hash)
+
+
+def test_a_sweep_on_a_full_disk_names_the_file_that_it_writes(
+    quick: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the scenario, which is elsewhere, nor no file at all."""
+    (small_disk / "runs").mkdir()
+    monkeypatch.chdir(small_disk)
+    with suppress(OSError), (small_disk / "full").open("wb", buffering=0) as full:
+        while True:
+            full.write(bytes(4096))
+    done = tacit("sweep", quick, "--over", "protocol.k=3,4")
+    assert done.returncode == 1 and str(quick) not in done.stderr
+    name, _, problem = done.stderr.removeprefix("error: ").partition(": ")
+    assert "-sweep" in name and problem == "No space left on device\n"
