@@ -6,6 +6,8 @@ from numbers import Integral, Real
 from string import Formatter
 from typing import Any, ClassVar
 
+from tacit.sim.grammar import in_number
+
 __all__ = [
     "SERVER_LOST_AT", "TOO_FEW", "UNSAID", "Abort", "Overtaken", "Reason", "Reasoned", "Value", "Withdrawn", "filled",
     "require", "server_lost_at",
@@ -48,7 +50,7 @@ class Reason(str):
         """Return the reason with these fields."""
         kind, plain = _text(kind), {name: _plain(name, value) for name, value in values.items()}
         lost = tuple(map(_text, lost))
-        text = filled(kind, {name: _shown(value) for name, value in plain.items()})
+        text = in_number(filled(kind, {name: _shown(value) for name, value in plain.items()}))
         found = super().__new__(cls, f"{text}; lost: {', '.join(lost)}" if lost else text)
         found.kind, found.values, found.lost = kind, plain, lost
         return found

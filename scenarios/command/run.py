@@ -209,11 +209,11 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
     import psutil
 
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import cautions
     from tacit.scenarios.reporting import printed
     from tacit.scenarios.running import runner
     from tacit.scenarios.running.disk import disk_problem
     from tacit.scenarios.running.folder import byte_rows
+    from tacit.scenarios.running.outlook import cautions
     from tacit.scenarios.testing.outcomes import problems_of
 
     scenario = loaded.scenario

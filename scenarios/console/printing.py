@@ -12,6 +12,8 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tacit.sim.grammar import in_number
+
 __all__ = ["Table", "asked_width", "make_console", "print_lines", "table", "visible", "write_text"]
 
 _PLAIN_WIDTH = 120
@@ -62,8 +64,11 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
 
 def visible(text: str) -> str:
-    """Return `text` with its control characters escaped: names and reasons may come from plugins and other machines."""
-    return text.translate(_ESCAPED)
+    """Return `text` with counted nouns in the right number, and with its control characters escaped.
+
+    Names and reasons may come from plugins and other machines.
+    """
+    return in_number(text.translate(_ESCAPED))
 
 
 def write_text(console: Console, path: Path, text: str) -> None:

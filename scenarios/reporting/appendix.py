@@ -10,7 +10,10 @@ from tacit.parties.datasets.catalogue import BUNDLED
 from tacit.scenarios.running.folder import Result
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["Packed", "appendix"]
+__all__ = ["BUILD", "Packed", "appendix", "only_for"]
+
+BUILD = "python -m pip wheel --no-deps --wheel-dir dist ."
+"""The command that builds a wheel in the source tree of Tacit."""
 
 
 class Packed(Struct, frozen=True):
@@ -38,6 +41,16 @@ class Packed(Struct, frozen=True):
         return not self.cause
 
 
+def only_for(wheel: Path) -> str:
+    """The Python and platform that a wheel's name states, in words; "" if it is for all."""
+    *_, python, abi, platform = wheel.stem.split("-")
+    if (abi, platform) == ("none", "any"):
+        return ""
+    kind, digits = python[:2], python[2:]
+    named = f"CPython {digits[:1]}.{digits[1:]}" if kind == "cp" and digits else f"Python {python}"
+    return f"{named} on {platform.replace('.', ' or ')}"
+
+
 def appendix(runs: Sequence[Packed], versions: dict[str, str], wheel: Path | None) -> str:
     """The text of the appendix, in Markdown.
 
@@ -46,6 +59,11 @@ def appendix(runs: Sequence[Packed], versions: dict[str, str], wheel: Path | Non
     first = runs[0].result.environment
     memory = max(run.result.peak_memory for run in runs)
     source = f"from `wheels/{wheel.name}`" if wheel else "from the package index"
+    if wheel and (only := only_for(wheel)):
+        source += (
+            f". This wheel is for {only} only. For another Python or platform, run `{BUILD}` there in the source tree "
+            f"of Tacit (code {first['code']}), and add the wheel to `wheels/`"
+        )
     took = format_duration(sum(run.result.wall_seconds for run in runs))
     count = f"{len(runs)} simulated run{'s' * (len(runs) > 1)}"
     return f"""\

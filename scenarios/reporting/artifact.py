@@ -24,7 +24,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.inputs import Input, inputs_of
 from tacit.scenarios.files.reading import table_of_run
 from tacit.scenarios.reporting import repeat
-from tacit.scenarios.reporting.appendix import Packed, appendix
+from tacit.scenarios.reporting.appendix import BUILD, Packed, appendix, only_for
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import FolderError, read_result
 from tacit.scenarios.running.whole import check_whole, sha256_of
@@ -191,15 +191,12 @@ def _check_wheel(wheel: Path | None, runs: Sequence[Packed]) -> None:
     try:
         found = own_code.digest_of_wheel(wheel)
     except (zipfile.BadZipFile, ValueError):
-        raise FolderError(f"{wheel}: not a wheel; build one by `{_BUILD}` in the source tree of Tacit") from None
+        raise FolderError(f"{wheel}: not a wheel; build one by `{BUILD}` in the source tree of Tacit") from None
     if found != made_by:
         problem = f"has other code of Tacit (digest {found}) than the one that made {runs[0].folder} ({made_by})"
         raise FolderError(
-            f"{wheel}: {problem}; build it by `{_BUILD}` in the tree that made the runs, or run them again"
+            f"{wheel}: {problem}; build it by `{BUILD}` in the tree that made the runs, or run them again"
         )
-
-
-_BUILD = "python -m pip wheel --no-deps --wheel-dir dist ."
 
 
 # Versions
@@ -395,8 +392,10 @@ def _notes(runs: Sequence[Packed], wheel: Path | None) -> Iterator[str]:
     elif wheel is None:
         yield (
             f"requirements.txt takes Tacit {runs[0].result.version} from the package index. If it is not there, build "
-            f"a wheel by `{_BUILD}` in the source tree, and pack it with --wheel dist/FILE"
+            f"a wheel by `{BUILD}` in the source tree, and pack it with --wheel dist/FILE"
         )
+    elif only := only_for(wheel):
+        yield f"{wheel.name} is for {only} only; README.md says how to build one for another Python or platform"
 
 
 def _write(path: Path, text: str) -> None:

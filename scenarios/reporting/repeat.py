@@ -73,7 +73,9 @@ def installed() -> Path:
     if subprocess.run([*command, "--requirement", str(HERE / "requirements.txt")], check=False).returncode:
         made_by = expected_of(json.loads((HERE / "artifact.json").read_text(encoding="utf-8"))["runs"][0])
         here, there = sys.version.split()[0], made_by["environment"]["python"]
-        raise CannotRepeat(f"pip could not install requirements.txt (Python {here} here; the runs used {there})")
+        wheels = ", ".join(sorted(path.name for path in HERE.glob("wheels/*.whl")))
+        only = f"; wheels/ has {wheels}: README.md says how to add one for another Python or platform" if wheels else ""
+        raise CannotRepeat(f"pip could not install requirements.txt (Python {here} here; the runs used {there}{only})")
     return python
 
 

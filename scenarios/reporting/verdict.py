@@ -1,9 +1,9 @@
 """The first part of a page: the outcome, the losses and their causes, the costs, and the command that repeats the
 run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of
+from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of, table
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
 from tacit.scenarios.running.disk import disk_problem
@@ -15,12 +15,19 @@ from tacit.scenarios.seeing.causes import Cause
 from tacit.scenarios.seeing.facts import Facts
 from tacit.scenarios.seeing.seen import Seen
 from tacit.scenarios.seeing.story import absences
+from tacit.sim.grammar import in_number
 from tacit.sim.units import format_duration
 
 __all__ = ["figures", "losses", "outcome", "remarks", "verdict", "warnings_of"]
 
 _LOSSES = 50
-"""The most causes of losses that are shown one by one."""
+"""The most causes of losses of a kind that are shown one by one."""
+
+_ONE_BY_ONE = 6
+"""The most causes of losses that are shown without a table of kinds."""
+
+_KINDS = {"fault": "a fault", "link": "its link", "device": "its device", "choice": "a refusal"}
+"""The end of the chain of reasons, by its kind (`causes.ROOTS`)."""
 
 _CLASSES = {"completed": "good", "failed": "bad", "aborted": "warn"}
 
@@ -109,17 +116,43 @@ def figures(run: RecordedRun) -> Html:
 
 
 def losses(run: RecordedRun, seen: Seen | None = None, *, heading: str = "Who was lost, and why") -> Html | None:
-    """A list of the causes of losses: the affected party, step and time, the consequences, and the chain of causes."""
+    """The causes of losses: the affected party, step and time, the consequences, and the chain of causes.
+
+    They are a list, or if they are many a table by cause and step, in which each row opens its list.
+    """
     if not run.losses:
         return None
     try:
         every = absences(run.folder, run.losses, seen)
     except FolderError:
         every = grouped(run.losses, Facts(), lambda loss: Cause())
-    found = [_absence(one, len(run.rounds) > 1) for one in every[:_LOSSES]]
-    if more := len(every) - len(found):
+    many = len(run.rounds) > 1
+    if len(every) <= _ONE_BY_ONE:
+        return join([element("h3", heading), _listed(every, many)])
+    groups: dict[tuple[str, str, str], list[Absence]] = {}
+    for one in every:
+        groups.setdefault((_kind(one), one.step, one.losses[0].action), []).append(one)
+    rows, lists = [], []
+    for (kind, step, action), some in sorted(groups.items(), key=lambda group: -len(group[1])):
+        parties, lost = len({one.party for one in some}), sum(len(one.losses) for one in some)
+        rows.append((kind, step, action, str(parties), str(lost)))
+        counted = in_number(f"{kind}, at {step}: {parties} parties, {lost} losses")
+        lists.append(details(counted, _listed(some, many), printed=False))
+    columns = ("cause", "step of the first loss", "what was done", "parties", "losses")
+    made = table(columns, rows, columns[-2:], title="lost parties by cause and step")
+    return join([element("h3", heading), made, *lists])
+
+
+def _kind(one: Absence) -> str:
+    """The cause of an absence in a word or two, the same for all of its kind."""
+    return one.state or _KINDS.get(one.kind, "not recorded")
+
+
+def _listed(some: Sequence[Absence], many: bool) -> Html:
+    found = [_absence(one, many) for one in some[:_LOSSES]]
+    if more := len(some) - len(found):
         found.append(element("li", f"{more} more: the view losses of run.sqlite", class_="muted"))
-    return join([element("h3", heading), element("ul", *found, class_="losses")])
+    return element("ul", *found, class_="losses")
 
 
 def _absence(one: Absence, many: bool) -> Html:

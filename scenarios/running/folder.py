@@ -6,7 +6,7 @@
 | ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes; ``app/`` of a Flower app |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
-| ``rounds.csv`` | a line for each round: times, clients called, answers, accuracy, messages, bytes |
+| ``rounds.csv`` | a line for each round, written as rounds end: times, clients, answers, accuracy, messages, bytes |
 | ``run.sqlite`` | every event, written as the run goes (`tacit.scenarios.running.record_format`) |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`tacit.scenarios.running.checkpoint`) |
 | ``lasting`` | with `entropy = "os"`, until the run has ended: what randomised labels and hash bits are made of |
@@ -18,6 +18,7 @@
 
 import contextlib
 import csv
+import io
 import itertools
 import os
 import shutil
@@ -200,14 +201,15 @@ class RunFolder:
             writer.writerows(predictions)
 
     def write_rounds(self) -> None:
-        """Write ``rounds.csv``: the table of rounds in the record of the run."""
+        """Write ``rounds.csv``, whole or not at all: the table of rounds in the record of the run so far."""
         with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
             found = connection.execute("SELECT * FROM rounds ORDER BY round")
             rows = found.fetchall()
-        with (self.path / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(column for column, *_ in found.description)
-            writer.writerows(rows)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(column for column, *_ in found.description)
+        writer.writerows(rows)
+        self._write("rounds.csv", text.getvalue())
 
     def make_room(self) -> None:
         """Release the room that was reserved on the disk for the last files of the run."""

@@ -11,6 +11,7 @@ from tacit.scenarios.files.odds import odds_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault
+from tacit.sim.grammar import in_number
 
 __all__ = ["cautions", "survival_cautions"]
 
@@ -42,7 +43,7 @@ _kept: dict[str, list[str]] = {}
 def cautions(scenario: Scenario) -> list[str]:
     """Return a line for each choice that costs a run its secrecy or its time, or makes it unlikely that it
     completes."""
-    return [*checks.cautions(scenario), *survival_cautions(scenario)]
+    return [in_number(line) for line in (*checks.cautions(scenario), *survival_cautions(scenario))]
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:

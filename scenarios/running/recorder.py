@@ -5,7 +5,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ _SECONDS = 0.25
 
 Thereby followers of the run see them, and a killed run leaves them.
 """
+
+_SHARE = 20
+"""How many times as long as a call of `Recorder.rounds_written` took it is not called again."""
 
 _NUMBERED = ("event_rows", "wait_begins", "wait_ends")
 """The tables whose rows are numbered together, in the order in which they happened."""
@@ -66,8 +69,11 @@ class Recorder:
 
     The journal is written ahead (WAL), so others may read at any time. A run that is killed leaves all that was
     written, in ``run.sqlite`` and ``run.sqlite-wal``; after a power failure the last seconds may be missing. `close`
-    leaves one file.
+    leaves one file. `rounds_written` is called, in another thread, when further rounds have ended and are written, and
+    as seldom as its own time takes up less than a twentieth of all.
     """
+
+    rounds_written: Callable[[], object] | None = None
 
     def __init__(
         self,
@@ -283,10 +289,16 @@ class Recorder:
             self._written = time.monotonic()
 
     def _write_now_and_then(self) -> None:
+        written, due = 0, 0.0
         while not self._stop.wait(_SECONDS):
-            if any(self._rows.values()) and time.monotonic() - self._written >= _SECONDS:
-                with contextlib.suppress(sqlite3.Error):  # the run reports the error at its own next write
+            with contextlib.suppress(sqlite3.Error, OSError):  # the run reports the error at its own next write
+                if any(self._rows.values()) and time.monotonic() - self._written >= _SECONDS:
                     self.flush()
+                if self.rounds_written is not None and len(self._rounds) > written and time.monotonic() >= due:
+                    written, began = len(self._rounds), time.monotonic()
+                    self.flush()
+                    self.rounds_written()
+                    due = time.monotonic() + _SHARE * (time.monotonic() - began)
 
 
 _OF_END = ("outcome", "reason", "ended_by", "virtual_seconds")

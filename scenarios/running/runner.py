@@ -215,6 +215,7 @@ def _carry_out(
             cautions(scenario)  # computed while the checked data are in memory; cached for the result
             simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
             _record_rounds(simulation, recorder)
+            recorder.rounds_written = folder.write_rounds
             if earlier.state is not None:
                 simulation.restore(earlier.state)
             every = scenario.training.checkpoint_every

@@ -19,7 +19,8 @@ Key = tuple[object, ...]
 class Absence(Struct, frozen=True, kw_only=True):
     """The losses of one party that have one cause.
 
-    `cause` is the reason in words, "" if it is not recorded, and `kind` is the kind of the last reason of its chain.
+    `cause` is the reason in words, "" if it is not recorded, and `kind` is the kind of the last reason of its chain,
+    and `state` that of the device while a fault lasts ("" for other kinds).
     `step` and `time` (virtual seconds) are those of the first loss, `rounds` the rounds in which the party's answer is
     missing. In `waits` waits, `waited` seconds in all, the server waited for the party until a deadline passed.
     `because` are the reasons of the first loss, and `losses` all of the losses.
@@ -27,6 +28,7 @@ class Absence(Struct, frozen=True, kw_only=True):
 
     party: str
     kind: str
+    state: str
     cause: str
     step: str
     time: float
@@ -104,6 +106,7 @@ def _absence(members: Sequence[tuple[Loss, Cause]], facts: Facts) -> Absence:
     return Absence(
         party=first.party,
         kind="" if cause.root is None else cause.root.kind,
+        state="" if cause.root is None else cause.root.state,
         cause=_words(cause.root, first.party),
         step=first.step,
         time=first.time,

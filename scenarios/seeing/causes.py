@@ -36,7 +36,8 @@ class Reason(Struct, frozen=True):
     """A fact of a chain: its kind, the virtual time (s) at which it began, and the fact in words.
 
     `kind` is wait, message, unknown, or one of `ROOTS`. `party` is the affected party, `parties` are all parties that
-    the reason names, and `message` is the number of its message, 0 if it has none.
+    the reason names, and `message` is the number of its message, 0 if it has none. `state`: the device's while the
+    fault lasts, in words (down, slow, ...), "" for other reasons.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Reason(Struct, frozen=True):
     party: str = ""
     parties: tuple[str, ...] = ()
     message: int = 0
+    state: str = ""
 
 
 Chain = tuple[Reason, ...]
@@ -128,9 +130,9 @@ class _Search:
         return _Search(self.at, self.round, self.only_lost, self.seen | {(party, wait.number)})
 
 
-def _cause(kind: str, time: float, text: str, *parties: str, message: Message | None = None) -> Cause:
+def _cause(kind: str, time: float, text: str, *parties: str, message: Message | None = None, state: str = "") -> Cause:
     party = parties[0] if parties else ""
-    return Cause.of(Reason(kind, time, text, party, parties, 0 if message is None else message.number))
+    return Cause.of(Reason(kind, time, text, party, parties, 0 if message is None else message.number, state))
 
 
 class Causes:
@@ -570,13 +572,13 @@ class Causes:
 
     def _down(self, spell: Spell) -> Cause:
         back = "" if spell.ended is None else f" and was back at {format_duration(spell.ended)}"
-        return _cause("fault", spell.began, f"{spell.party} {fall_text(spell)}{back}", spell.party)
+        return _cause("fault", spell.began, f"{spell.party} {fall_text(spell)}{back}", spell.party, state="down")
 
     def _spell(self, spell: Spell) -> Cause:
         until = "" if spell.ended is None else f" to {format_duration(spell.ended)}"
         since = f"{format_duration(spell.began)}{until}" if until else f"since {format_duration(spell.began)}"
         says = {"cut": "cut off", "held": "held back"}.get(spell.kind, spell.kind)
-        return _cause("fault", spell.began, f"{spell.party} was {says} {since} ({spell.note})", spell.party)
+        return _cause("fault", spell.began, f"{spell.party} was {says} {since} ({spell.note})", spell.party, state=says)
 
 
 def fall_text(spell: Spell) -> str:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.inputs import inputs_of
+from tacit.scenarios.reporting.appendix import only_for
 from tacit.scenarios.running.whole import sealed, sha256_of
 from tacit.scenarios.schema.keys import keys
 from tests import warm
@@ -329,3 +330,10 @@ def test_a_full_disk_is_reported_with_the_folder_that_is_written(
     code, output = artifact(folder, "--out", tmp_path / "made")
     assert code != 0 and f"{tmp_path / 'made'}" in output and str(folder) not in output
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("tags", "named"), [("cp311-cp311-linux_x86_64", "CPython 3.11 on linux_x86_64"), ("py3-none-any", "")]
+)
+def test_the_python_and_platform_of_a_wheel_are_named(tags: str, named: str) -> None:
+    assert only_for(Path(f"tacit_fl-0.1.0-{tags}.whl")) == named
