@@ -22,8 +22,18 @@ _LINES = 12
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of the first run.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of the second run.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B", help="Folders of two runs; with --paired of any number, or of sweeps."),
+    ],
+    paired: Annotated[
+        bool,
+        typer.Option(
+            "--paired",
+            help="Compare accuracies of runs with equal seeds, by the keys that differ: paired t-test, Wilcoxon's "
+            "signed-rank test, and the 95% interval of the mean difference.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with exact values.")] = False,
     debug: Debug = False,
 ) -> int:
@@ -35,9 +45,14 @@ def compare(
 
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.compared import divergence_lines
+    from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.seeing.compare import compare as compare_runs
 
-    found = compare_runs(first, second)
+    if paired:
+        return _paired(folders, as_json=as_json)
+    if len(folders) != 2:
+        raise FolderError(f"{len(folders)} folders; allowed: two, or any number with --paired")
+    found = compare_runs(*folders)
     sides, common, parts = found.sides, found.events_in_common, found.first_difference
     console = printing.make_console()
     if as_json:
@@ -53,6 +68,26 @@ def compare(
     _print_losses(console, sides)
     said, events = divergence_lines(sides, common, parts)
     printing.print_lines(console, [said, *events])
+    return 0
+
+
+def _paired(folders: Sequence[Path], *, as_json: bool) -> int:
+    """Print the paired statistics of the runs in `folders`. Raises FolderError, also where no two runs are a pair."""
+    import msgspec
+
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.reporting.printed import paired_table
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.sweeping.paired import accuracies_of, differences
+
+    found = differences(accuracies_of(folders))
+    if not found:
+        raise FolderError("no two completed runs have equal seeds and other keys; allowed: runs that are pairs")
+    console = printing.make_console()
+    if as_json:
+        console.file.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        console.print(paired_table(found))
     return 0
 
 

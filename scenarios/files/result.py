@@ -161,6 +161,11 @@ class Result(ResultFields, kw_only=True):
             found = connection.execute(f"SELECT * FROM {name}")
             return pandas.DataFrame(found.fetchall(), columns=[column for column, *_ in found.description])
 
+    @property
+    def rounds_lost(self) -> int:
+        """The number of recorded rounds that were lost: that ended without a result."""
+        return sum(bool(getattr(one, "problem", "")) for one in self.round_records)
+
     def messages(self) -> Any:
         """One row for each message, from its sender to its receiver, as a pandas DataFrame. Raises the errors of
         `frame`."""

@@ -94,6 +94,7 @@ message of every party in virtual time.
 | --- | --- |
 | `scenarios/` | the scenario of each run with all keys, and its code and files |
 | `expected/` | the expected results |
+| `methods.txt` | a paragraph for a methods section, made of the records of the runs |
 | `artifact.json` | the seed and trace hash of each run |
 | `requirements.txt` | the exact versions |
 | `repeat.py` | the script that repeats and compares |

@@ -25,6 +25,7 @@ from tacit.scenarios.files.inputs import Input, inputs_of
 from tacit.scenarios.files.reading import table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import BUILD, Packed, appendix, only_for
+from tacit.scenarios.reporting.methods import methods
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import FolderError, read_result
 from tacit.scenarios.running.whole import check_whole, sha256_of
@@ -134,6 +135,7 @@ def pack(
         _write(out / "artifact.json", json.dumps(_record(runs), indent=1) + "\n")
         shutil.copyfile(repeat.__file__, out / "repeat.py")
         _write(out / "README.md", appendix(runs, versions, wheel))
+        _write(out / "methods.txt", methods(runs, versions))
         _compress(out, archive)
     except BaseException as error:
         shutil.rmtree(out)

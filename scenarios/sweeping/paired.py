@@ -7,14 +7,20 @@ Wilcoxon's signed-rank test (Wilcoxon, Biometrics Bulletin 1945), both two-sided
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
-from tacit.scenarios.running.folder import Result
+from tacit.scenarios.running.folder import FolderError, Result, read_result
+from tacit.scenarios.seeing.compare import keys_of
+from tacit.scenarios.sweeping.folder import expanded
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["Difference", "accuracies", "difference", "differences"]
+__all__ = ["Difference", "accuracies", "accuracies_of", "difference", "differences"]
+
+_ASIDE = ("seed", "name", "title", "engine", "plugins")
+"""Keys by which runs that are compared may differ."""
 
 
 class Difference(Struct, frozen=True):
@@ -45,6 +51,28 @@ def accuracies(plans: Sequence[Plan], results: Mapping[int, Result]) -> Accuraci
         if result.outcome == "completed" and result.accuracy is not None:
             named = ", ".join(f"{key} = {value}" for key, value in plans[place].values)
             found.setdefault(named, {})[result.seed] = result.accuracy
+    return found
+
+
+def accuracies_of(folders: Iterable[Path]) -> Accuracies:
+    """Return the accuracies of the completed runs in `folders`, by the keys in which the runs differ.
+
+    A sweep's folder stands for its runs. Raises FolderError for a folder without a run that has ended, for two runs
+    with the same keys and seed, and for runs that differ in no key besides their seeds.
+    """
+    results = [read_result(folder) for folder in expanded(folders)]
+    known = [keys_of(result.folder) for result in results]
+    names = [name for name in dict.fromkeys(name for one in known for name in one) if name not in _ASIDE]
+    differ = [name for name in names if any(one.get(name) != known[0].get(name) for one in known)]
+    if not differ:
+        raise FolderError(f"the {len(results)} runs differ in no key besides their seeds; allowed: runs that do")
+    found: dict[str, dict[int, float]] = {}
+    for result, one in zip(results, known, strict=True):
+        named = ", ".join(f"{name} = {one.get(name, '-')}" for name in differ)
+        if result.outcome == "completed" and result.accuracy is not None:
+            if result.seed in found.setdefault(named, {}):
+                raise FolderError(f"{result.folder}: another run has the same keys and the seed {result.seed}, too")
+            found[named][result.seed] = result.accuracy
     return found
 
 

@@ -79,7 +79,7 @@ class Cell(Struct, frozen=True):
 
 
 FIGURES = (
-    "outcome", "reason", "lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
+    "outcome", "reason", "lost", "rounds_lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
     "wall_seconds", "bytes_total", "joules", "trace_hash",
 )  # fmt: skip
 """The column titles of the values of `fields` in a sweep's table of runs."""

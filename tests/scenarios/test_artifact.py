@@ -337,3 +337,18 @@ def test_a_full_disk_is_reported_with_the_folder_that_is_written(
 )
 def test_the_python_and_platform_of_a_wheel_are_named(tags: str, named: str) -> None:
     assert only_for(Path(f"tacit_fl-0.1.0-{tags}.whl")) == named
+
+
+def test_a_methods_paragraph_states_what_the_records_say(quick: Path, tmp_path: Path) -> None:
+    results = [result for _, result in tacit.sweep(quick, seeds=2, out=tmp_path / "sweep")]
+    assert artifact(tmp_path / "sweep", "--out", tmp_path / "made")[0] == 0
+    text = (tmp_path / "made" / "methods.txt").read_text()
+    assert text.count("\n") == 1, "both runs are of one setting"
+    scenario = tacit.load(results[0].folder)
+    mean = sum(result.accuracy for result in results) / 2
+    for words in (
+        f"divided among {scenario.data.clients} clients", f"Clients ran {scenario.protocol.name} (",
+        f"There were 2 runs (seeds {results[0].seed}, {results[1].seed}).", f"an accuracy of {mean:.4f} ± ",
+        f"Tacit {results[0].version}", "parties were lost in a run",
+    ):  # fmt: skip
+        assert words in text

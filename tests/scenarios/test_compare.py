@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 from tacit import load, run
@@ -142,3 +143,21 @@ def test_a_run_with_a_missing_or_damaged_scenario_is_refused(run_with: Callable[
     assert refused(one, one).startswith(f"error: {one / 'scenario.toml'}: ")
     (one / "scenario.toml").unlink()
     assert refused(one, one) == f"error: {one}: no scenario.toml; a run's folder is needed"
+
+
+def test_runs_with_equal_seeds_are_paired_by_the_keys_that_differ(run_with: Callable[..., Path]) -> None:
+    folders = [run_with(f"k{k}-{seed}", f"protocol.k={k}", f"seed={seed}") for k in (2, 3) for seed in (1, 2)]
+    results = [json.loads((folder / "result.json").read_text()) for folder in folders]
+    moved = [results[place + 2]["accuracy"] - results[place]["accuracy"] for place in (0, 1)]
+    done = CliRunner().invoke(app, ["compare", "--paired", "--json", *map(str, folders)])
+    (found,) = json.loads(done.output)
+    assert (found["first"], found["second"], found["pairs"]) == ("protocol.k = 2", "protocol.k = 3", 2)
+    assert found["mean"] == pytest.approx(sum(moved) / 2)
+    if any(moved):
+        assert found["t"] == pytest.approx(
+            stats.ttest_rel([r["accuracy"] for r in results[2:]], [r["accuracy"] for r in results[:2]]).pvalue
+        )
+    alike = CliRunner().invoke(app, ["compare", "--paired", *map(str, folders[:2])])
+    assert alike.exit_code == 2 and "differ in no key besides their seeds" in alike.output
+    alone = CliRunner().invoke(app, ["compare", str(folders[0])])
+    assert alone.exit_code == 2 and "allowed: two, or any number with --paired" in alone.output
