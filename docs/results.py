@@ -6,12 +6,16 @@ A table goes between the lines `<!-- table: NAME -->` and `<!-- end -->`, with t
 line `<!-- curves: NAME -->`, the accuracy after each measured round goes there: a column for each row of the table, for
 the first of the table's columns, as the mean over the seeds.
 
+The values of each seed go into docs/results/NAME.csv, so that pairs of runs with one seed can be computed again. Tables
+that were put in before this was done have no such file.
+
 A table that does not say which code made it is from before tables did, and a line says so. Between `<!-- claims -->`
 and `<!-- end -->` on docs/results.md each claim of the papers goes, with what the orders below the tables say of it.
 Without a folder these two are made again.
 """
 
 import csv
+import io
 import json
 import re
 import statistics
@@ -240,6 +244,16 @@ def curves(folder: Path) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def values(folder: Path) -> str:
+    """The value of each run in a sweep's `folder`, as comma-separated values: row, column, measure, seed, value."""
+    names = ("row", "column", "measure", "seed", "value")
+    with (folder / "sweep.csv").open(newline="", encoding="utf-8") as file:
+        lines = [[run[name] for name in names] for run in csv.DictReader(file)]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *lines])
+    return text.getvalue()
+
+
 def main(folders: Sequence[str]) -> None:
     """Put the tables and curves of the folders into their pages, and what follows from all; an error is one line."""
     texts = pages()
@@ -250,6 +264,7 @@ def main(folders: Sequence[str]) -> None:
             page = put(texts.get(path, ""), table)
             mark = f"<!-- curves: {name_of(table)} -->"
             texts[path] = _fill(page, mark, curves(Path(folder))) if mark in page else page
+            (PAGE.with_suffix("") / f"{name_of(table)}.csv").write_text(values(Path(folder)), encoding="utf-8")
         except OSError as error:
             raise SystemExit(f"error: {error.filename}: {error.strerror}; needed: the folder of a sweep") from None
         except ValueError as error:

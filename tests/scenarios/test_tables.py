@@ -349,6 +349,17 @@ def test_a_table_is_put_into_its_place_on_the_page(tabled: Path, tmp_path: Path)
         results["put"](page.replace("table: quick", "table: quack"), table)
 
 
+def test_the_values_of_each_seed_are_kept_beside_the_page(tmp_path: Path) -> None:
+    lines = (
+        "row,column,measure,value,seed,outcome,folder",
+        "A,x,accuracy,0.5,1,completed,a1",
+        "A,x,accuracy,,2,lost,a2",
+    )
+    (tmp_path / "sweep.csv").write_text("\n".join(lines))
+    found = runpy.run_path(str(ROOT / "docs" / "results.py"))["values"](tmp_path)
+    assert found.splitlines() == ["row,column,measure,seed,value", "A,x,accuracy,1,0.5", "A,x,accuracy,2,"]
+
+
 def test_curves_are_the_accuracies_of_the_rounds(tmp_path: Path) -> None:
     def ended(folder: str, *accuracies: float | None) -> None:
         rounds = [{"round": number, "accuracy": value} for number, value in enumerate(accuracies, start=1)]
