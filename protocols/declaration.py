@@ -50,6 +50,7 @@ from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
     Among,
+    Opening,
     Part,
     SumBounds,
     Taken,
@@ -396,6 +397,10 @@ class Declaration:
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         """The secure sums taken with this number of clients."""
         return [one for part in self._parts(tables) for one in part.sums(tables, clients)]
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        """The sums of a round with this number of `called` clients, where few facts decide if they are opened."""
+        return [one for part in self._parts(tables) for one in part.openings(tables, called)]
 
 
 _TOLD = ("server", "client")

@@ -42,8 +42,8 @@ from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
 
 __all__ = [
-    "Among", "Choice", "Found", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts", "all_steps",
-    "choices_in", "messages_in", "payloads", "taken",
+    "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
+    "all_steps", "choices_in", "messages_in", "payloads", "taken",
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
@@ -85,6 +85,32 @@ class SumBounds:
     colluding: int = 0
 
 
+@dataclass(frozen=True)
+class Opening:
+    """The conditions of one sum of a round that depend on the numbers of clients alone.
+
+    `fewest`: the least joined clients of a sum; `carries` raises ValueError for a number of joined clients that cannot
+    carry C. `opens` returns the probability that the sum is opened where, of a number of clients that joined, another
+    number is left from masking to the end; None where it depends on more than these numbers. `masks`: clients send
+    masked values, so that a sum that is not opened ends the run.
+    """
+
+    fewest: int
+    carries: Callable[[int], object] = lambda joined: None
+    opens: Callable[[int, int], float | None] = lambda joined, left: 1.0 if left == joined else None
+    masks: bool = True
+
+    def begins(self, joined: int) -> bool:
+        """Return true if a sum begins among `joined` clients."""
+        if joined < self.fewest:
+            return False
+        try:
+            self.carries(joined)
+        except ValueError:
+            return False
+        return True
+
+
 class Part:
     """A part of a protocol, with empty defaults for all properties."""
 
@@ -123,6 +149,10 @@ class Part:
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         """The secure sums that it takes itself with this number of clients."""
+        return ()
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        """The sum of a round that it takes with `called` clients, where few facts decide if it is opened; else ()."""
         return ()
 
     def draws_noise(self, tables: Any) -> bool:

@@ -55,7 +55,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Withdrawn, require
-from tacit.protocols.parts import Part, SumBounds, Taken
+from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.sums import (
     neighbours,
     quorum,
@@ -576,6 +576,12 @@ class PlainAveraging(Part):
     def waits(self, tables: Any) -> int:
         return 1
 
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        if tables.training.extra:
+            return ()
+        least = max(1, tables.training.fewest())
+        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
+
 
 QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
 
@@ -591,12 +597,27 @@ class SecureAveraging(Part):
     kind: ClassVar[str] = "secure_sum"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        noisy = self.private and tables.privacy.noise_at == "clients"
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
         colluding = colluding_of(tables, clients)
-        among_all = colluding if self.kind == "secure_sum" else 0
-        least = max(colluding + 2, tables.training.fewest(fewest_hidden(clients, noisy, among_all)))
+        least = self.least(tables, clients)
         return [SumBounds(self.kind, least, value_bits=bits, colluding=colluding)]
+
+    def least(self, tables: Any, clients: int) -> int:
+        """The fewest models of an average, where a round calls this number of clients."""
+        noisy = self.private and tables.privacy.noise_at == "clients"
+        colluding = colluding_of(tables, clients)
+        among_all = colluding if self.kind == "secure_sum" else 0
+        return max(colluding + 2, tables.training.fewest(fewest_hidden(clients, noisy, among_all)))
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        least, colluding = self.least(tables, called), colluding_of(tables, called)
+        chosen = tables.protocol.threshold
+
+        def opens(joined: int, left: int) -> float:
+            threshold = quorum.threshold_of(chosen, joined, colluding)
+            return float(left >= quorum.fewest_left(joined, threshold, least, colluding))
+
+        return [Opening(max(least, chosen or 0), opens=opens)]
 
 
 @dataclass(frozen=True)
@@ -606,6 +627,18 @@ class AveragingInGraph(SecureAveraging):
     takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
     uses = QUANTISING
     kind = "secagg+"
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        """In a complete graph as without one; in others, neighbours decide whether losses from masking on matter."""
+        least, tolerance = self.least(tables, called), tolerance_of(tables)
+
+        def opens(joined: int, left: int) -> float | None:
+            degree = degree_of(joined, tolerance, called)
+            if not degree.complete:
+                return 1.0 if left == joined else None
+            return float(left >= quorum.fewest_left(joined, degree.threshold, least, degree.colluding))
+
+        return [Opening(least, lambda joined: degree_of(joined, tolerance, called), opens)]
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line if clients' noise is made for more clients than each of them sees in a sum."""

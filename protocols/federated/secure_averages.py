@@ -42,7 +42,7 @@ from tacit.protocols.federated.averaging import (
 )
 from tacit.protocols.identities import KEY_BYTES, is_signed
 from tacit.protocols.outcome import Withdrawn
-from tacit.protocols.parts import Part, SumBounds
+from tacit.protocols.parts import Opening, Part, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.sim.hollow import HollowArray, blank
@@ -321,6 +321,14 @@ class CodedAveraging(SecureAveraging):
     uses = ("protocol.identity", *QUANTISING)
     kind = "lightsecagg"
 
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        least, assumed = self.least(tables, called), _assumed_of(tables, called)
+
+        def coding(joined: int) -> lightsecagg.Coding:
+            return lightsecagg.Coding.among(joined, assumed)
+
+        return [Opening(least, coding, lambda joined, left: float(left >= max(least, coding(joined).needed)))]
+
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line with q, U and T of the rounds, and the number of losses that they tolerate."""
         held = shards()
@@ -348,6 +356,10 @@ class ProvedAveraging(SecureAveraging):
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         return []  # it has no miniature in which a server lies
 
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        least = self.least(tables, called)
+        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
+
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line with the fewest reports of a sum where C decides it."""
         return [
@@ -371,6 +383,18 @@ class CommitteeAveraging(SecureAveraging):
     takes = (_WITH_SIGNING_KEYS, committee.SumByCommittee(committee_of))
     uses = ("protocol.identity", *QUANTISING)
     kind = "committee"
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        """The members are drawn of those that joined, so how many of them are lost is hypergeometric."""
+        least, assumed, keys = self.least(tables, called), _assumed_of(tables, called), tables.training
+
+        def among(joined: int) -> committee.Committee:
+            return committee.Committee.among(joined, assumed, keys.failure_exponent, keys.rounds)
+
+        def opens(joined: int, left: int) -> float:
+            return among(joined).left_to_open(left) if left >= least else 0.0
+
+        return [Opening(least, among, opens)]
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line on the committees of the rounds, and the number of lost members that they tolerate."""
@@ -409,6 +433,16 @@ class FlamingoAveraging(SecureAveraging):
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
     kind = "flamingo"
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
+        tolerance, chosen = tolerance_of(tables), tables.training.decryptors
+
+        def carries(joined: int) -> None:
+            degree_of(joined, tolerance, called)
+            decryptors.Decryptors.of(joined, chosen, tolerance, called)
+
+        return [Opening(self.least(tables, called), carries)]
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""

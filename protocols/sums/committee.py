@@ -183,6 +183,13 @@ class Committee:
         """How many members may be lost at any step: the smaller number of two."""
         return self.members - max(self.quorum, self.needed)
 
+    def left_to_open(self, left: int) -> float:
+        """The probability that enough members for a sum are among `left` of the clients, where others are lost."""
+        least, all_ways = max(self.quorum, self.needed), math.comb(self.clients, self.members)
+        lost = self.clients - left
+        ways = sum(math.comb(left, k) * math.comb(lost, self.members - k) for k in range(least, self.members + 1))
+        return ways / all_ways
+
     def __str__(self) -> str:
         rare = (
             "" if math.isinf(self.failure) or not self.failure else f"; failure in a run at most 2^{self.failure:.1f}"

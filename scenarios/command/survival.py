@@ -50,7 +50,7 @@ def survival(
     from tacit.scenarios.running.workers import jobs_of
     from tacit.scenarios.sweeping.predicted import check_energy
     from tacit.scenarios.sweeping.runs import plan
-    from tacit.scenarios.sweeping.survival import SHARE, choose, survival_of, too_few
+    from tacit.scenarios.sweeping.survival import FOR_COSTS, SHARE, choose, survival_of, too_few
 
     if page is not None:
         check_charts()
@@ -73,8 +73,11 @@ def survival(
             report = _Report(errors, tell, what, 0 if found else len(plans), at_a_time)
             try:
                 found.append(
-                    survival_of(one.loaded, runs, loss, at_a_time, one.values, report, needed, kept, partial=True)
-                )
+                    survival_of(
+                        one.loaded, runs, loss, at_a_time, one.values, report, needed, kept, partial=True,
+                        for_costs=FOR_COSTS,
+                    )
+                )  # fmt: skip
             except KeyboardInterrupt:
                 if not found:
                     raise
@@ -87,7 +90,7 @@ def survival(
     command = _command(file, over, runs, loss, by, survive, share, seed, changes)
     chosen = choose(found, by, survive)
     if str(json_file) != "-":
-        _print(console, found, chosen, by, survive)
+        _print(console, found, chosen, by, survive, runs)
     if page is not None:
         page.write_text(survival_page(found, chosen, by, survive, command, changes), encoding="utf-8")
         if str(json_file) != "-":
@@ -191,7 +194,7 @@ def _print_head(console: Console, loaded: Loaded, runs: int, loss: Sequence[str]
 
 
 def _print(
-    console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
+    console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None, runs: int
 ) -> None:
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.outlook import cautions
@@ -201,6 +204,10 @@ def _print(
         _print_choices(console, found, chosen, by, survive)
     else:
         _print_survival(console, first, survive)
+    if by_formula := sorted({one.runs for one in found if one.exact is not None and one.runs < runs}):
+        of = "" if len(found) == 1 else " where the probability is exact"
+        why = "a formula gives the probability, and runs show only costs and losses"
+        printing.print_lines(console, [f"runs      {by_formula[0]:,} of {runs:,} are made{of}: {why}"])
     unused = dict.fromkeys(line for one in found for line in one.loaded.without_effect())
     printing.print_lines(console, (f"unused    {line}" for line in unused))
     warnings = dict.fromkeys(line for one in found for line in cautions(one.loaded.scenario))

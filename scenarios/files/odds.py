@@ -1,7 +1,14 @@
-"""The exact probability that a run of one round completes if clients are lost independently, or a number is drawn.
+"""The exact probability that a run survives if clients are lost independently, or a number of them is drawn.
 
-XCLP with `recovery = "restart"`, and an average of models in the clear, need `min_clients` clients to the end. With
-`recovery = "shamir"`, of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
+Averages of models, in the clear and by secure sums, over rounds: clients are drawn to be lost again in each round, and
+take part in the next one. If clients are lost before they train or make keys, the numbers of joined clients decide
+(`Opening.begins`). If they are lost before they send masked values, so do the numbers of those that are left
+(`Opening.opens`); in a committee, the number of its members among the lost is hypergeometric. With q and r the
+probabilities that a round is lost before and after clients send masked values, a run of R rounds survives with f lost
+ones or fewer: none after masked values but the last, which ends the run anyhow. It fails if the last loses all clients.
+
+XCLP with `recovery = "restart"` needs `min_clients` clients to the end of its only round. With `recovery = "shamir"`,
+of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
 
 - n and the number of clients that send masked values are at least `min_clients`, and n at least `protocol.threshold`;
 - and u >= `quorum.fewest_left` of the n clients send masked values and r >= t of them reveal shares; or r is at least
@@ -13,14 +20,14 @@ clients that are lost is hypergeometric.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tacit.protocols.parts import SumBounds
+from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.steps import Stage
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
@@ -28,18 +35,22 @@ from tacit.scenarios.files.dropouts import Dropout
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 from tacit.sim.shares import rounded_up
+from tacit.sim.units import duration
 
-__all__ = ["Odds", "odds_of"]
+__all__ = ["Odds", "odds_of", "rounds_needed"]
 
 _MOST = 40
-"""The most clients for an exact result. The time grows with the fourth power, to 0.1 s for this number."""
+"""The most clients for an exact result of XCLP. The time grows with the fourth power, to 0.1 s for this number."""
+
+_MOST_OF_AVERAGES = 1000
+"""The most clients for an exact result of averages. The time grows with the third power, to about a second."""
 
 _BEFORE, _MASKED, _REVEALED = range(3)
 
 _COUNTED: dict[str, dict[Stage, int]] = {
     "shamir": {"early": _BEFORE, "deal": _BEFORE, "mask": _MASKED, "reveal": _REVEALED},
     "restart": {"early": _BEFORE, "mask": _BEFORE},
-    "average": {"train": _BEFORE},
+    "average": {"early": _BEFORE, "train": _BEFORE, "mask": _MASKED},
 }
 """The place at which clients count as lost if they are lost before a step of a stage; no formula covers others."""
 
@@ -48,15 +59,16 @@ _ONCE = ("early", "train")
 
 
 class Odds(Struct, frozen=True):
-    """The exact `probability` that a run completes, and the name of the formula (`why`).
+    """The exact `probability` that a run survives, and the name of the formula (`why`).
 
-    `keys`: the keys of the losses; `need`: the required number of clients, in words.
+    `keys`: the keys of the losses; `need`: the required number of clients, in words; `rounds` of a run.
     """
 
     probability: float
     why: str
     keys: tuple[str, ...]
     need: str
+    rounds: int = 1
 
 
 class _Loss(Struct, frozen=True):
@@ -67,19 +79,30 @@ class _Loss(Struct, frozen=True):
     chances: NDArray[np.float64]
 
 
-def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = ()) -> Odds | None:
+def rounds_needed(share: float, rounds: int) -> int:
+    """Return the number of rounds with a result that is the `share` of `rounds`, rounded up; at least 1 of any."""
+    return min(rounds, max(1, math.ceil(share * rounds - 1e-9)))  # 0.9 of 10 are 9, whatever floating point says
+
+
+def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = (), share: float = 0.0) -> Odds | None:
     """The exact odds of a run of `scenario` with these `dropouts`; None if no formula applies.
 
-    A formula applies to a protocol of one round with one secure sum over all clients. Its only losses are crashes
-    before steps: with a probability, of named clients, or of a drawn number of clients. Links lose no messages.
+    A formula applies to XCLP with one secure sum over all clients, and to averages of models. Its only losses are
+    crashes before steps: with a probability, of named clients, or of a drawn number of clients. Links lose no messages.
+    In several rounds, clients are drawn again in each and are back for the next; a result is needed in this `share` of
+    the rounds.
     """
     clients = scenario.data.clients
-    bounds = _bounds(scenario)
-    if bounds is None or clients > _MOST or not (scenario.fault or dropouts):
+    if not (scenario.fault or dropouts) or not _is_calm(scenario):
         return None
     keys = [f"fault.{number}" for number in range(len(scenario.fault))]
     losses = [*zip(keys, scenario.fault, strict=True)]
     losses += [(f"--loss {one.text}", one.fault) for one in dropouts if one.fault is not None]
+    if PROTOCOLS[scenario.protocol.name].decided_by == "average":
+        return _of_rounds(scenario, losses, share)
+    bounds = _bounds(scenario)
+    if bounds is None or clients > _MOST:
+        return None
     if any(fault.get("count") is not None for _, fault in losses):
         (key, fault), *others = losses
         return None if others or fault.get("party") != "client/*" else _of_count(scenario, bounds, key, fault)
@@ -102,22 +125,21 @@ def _called(scenario: Scenario) -> int:
     return rounded_up(PROTOCOLS[scenario.protocol.name].share(scenario), clients)
 
 
-def _bounds(scenario: Scenario) -> SumBounds | None:
-    """The bounds of the only secure sum of a run of one round; None if a formula would not cover all requirements."""
-    protocol = PROTOCOLS.get(scenario.protocol.name)
-    keys = scenario.protocol
-    if protocol is None or protocol.rounds(scenario) != 1:
-        return None
+def _is_calm(scenario: Scenario) -> bool:
+    """Return true if nothing but faults can lose a client, and all clients have labels."""
+    keys, data = scenario.protocol, scenario.data
     calm = not (scenario.link or scenario.host or scenario.network.loss or scenario.attack.kind)
     alike = not any(one.loss or one.availability or one.file for one in scenario.client)
-    data = scenario.data
     whole = data.labeled_clients is None and not data.without_labels and not data.labels_of_classes
-    if not (calm and alike and whole) or keys.groups > 1 or keys.identity != "none" or keys.presence != "none":
+    single = keys.groups == 1 and keys.identity == "none" and keys.presence == "none"
+    return scenario.protocol.name in PROTOCOLS and calm and alike and whole and single
+
+
+def _bounds(scenario: Scenario) -> SumBounds | None:
+    """The bounds of the only secure sum of a run of one round; None if a formula would not cover all requirements."""
+    protocol, data = PROTOCOLS[scenario.protocol.name], scenario.data
+    if protocol.rounds(scenario) != 1:
         return None
-    training = scenario.training
-    if protocol.decided_by == "average":
-        plain = training.averaging == "plain" and not training.extra
-        return SumBounds("average", max(1, training.fewest())) if plain else None
     found = protocol.sums(scenario, data.clients) if protocol.decided_by == "sum" else ()
     return found[0] if len(found) == 1 and found[0].kind in _COUNTED else None
 
@@ -167,7 +189,7 @@ def _enough(bounds: SumBounds, begin: int, masked: int, revealed: int) -> bool:
     """Return true if a run completes with these numbers of clients that deal, send masked values, and reveal shares."""
     if begin < bounds.fewest:
         return False
-    if bounds.kind in ("restart", "average"):
+    if bounds.kind == "restart":
         return revealed >= bounds.fewest
     chosen = max(bounds.fewest, bounds.threshold or 0)
     threshold = threshold_of(bounds.threshold, begin, bounds.colluding)
@@ -196,9 +218,124 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
 def _need(bounds: SumBounds, clients: int) -> str:
     """The number of clients that a run needs, in words with the keys."""
     if bounds.kind != "shamir":
-        table = "training" if bounds.kind == "average" else "protocol"
-        return f"{bounds.fewest} of {clients} clients ({table}.min_clients = {bounds.fewest})"
+        return f"{bounds.fewest} of {clients} clients (protocol.min_clients = {bounds.fewest})"
     least = max(bounds.fewest, bounds.threshold or 0)
     keys = [f"protocol.min_clients = {bounds.fewest}"]
     keys += [] if bounds.threshold is None else [f"protocol.threshold = {bounds.threshold}"]
     return f"{least} of {clients} clients ({', '.join(keys)})"
+
+
+class _Ends(Struct, frozen=True):
+    """The probabilities of the ends of a round: a result, lost before masked values, lost after them, all clients
+    lost."""
+
+    result: float
+    before: float
+    masked: float
+    nobody: float
+
+
+def _of_rounds(scenario: Scenario, losses: Sequence[tuple[str, Fault]], share: float) -> Odds | None:
+    """The odds of a run of rounds that are decided by an average of models; None if no formula applies."""
+    protocol, clients, called = PROTOCOLS[scenario.protocol.name], scenario.data.clients, _called(scenario)
+    openings, rounds = protocol.openings(scenario, called), protocol.rounds(scenario)
+    if len(openings) != 1 or clients > _MOST_OF_AVERAGES:
+        return None
+    (opening,) = openings
+    if rounds > 1 and not all(_is_anew(fault) for _, fault in losses):
+        return None
+    found = _counts(scenario, called, losses)
+    if found is None:
+        return None
+    why, keys, counts = found
+    ends = _ends_of(opening, counts, called == clients)
+    if ends is None:
+        return None
+    least = next((n for n in range(1, called + 1) if opening.begins(n) and opening.opens(n, n)), called)
+    masked = sum(chance for (joined, left), chance in counts if left < joined)
+    if masked:
+        least = next((n for n in range(least, called + 1) if (opening.opens(called, n) or 0.0) >= 1), called)
+    needed = rounds_needed(share, rounds)
+    need = f"{least} of {called} clients"
+    if rounds > 1:
+        need += f" in {needed} of {rounds} rounds" if needed < rounds else f" in each of {rounds} rounds"
+        need += ", and in all after masked values were sent" if masked and opening.masks and needed < rounds else ""
+    return Odds(_survives(ends, rounds, needed), why, keys, need, rounds)
+
+
+def _is_anew(fault: Fault) -> bool:
+    """Return true if a fault draws the lost clients again in each round, and they take part in the next one."""
+    if not isinstance(fault, Crash) or not fault.is_drawn or fault.round is not None:
+        return False
+    return fault.back_after is not None and not duration(fault.back_after)
+
+
+_Counts = list[tuple[tuple[int, int], float]]
+"""The numbers of clients that join and are left from masking on, each with its probability."""
+
+
+def _counts(
+    scenario: Scenario, called: int, losses: Sequence[tuple[str, Fault]]
+) -> tuple[str, tuple[str, ...], _Counts] | None:
+    """The formula, the keys of the losses, and the numbers of clients of a round; None if no formula applies."""
+    clients = scenario.data.clients
+    if any(fault.get("count") is not None for _, fault in losses):
+        (key, fault), *others = losses
+        if others or fault.get("party") != "client/*" or not isinstance(fault, Crash | Leave) or fault.count is None:
+            return None
+        place, drawn = _place(fault, scenario, "average")[0], fault.count
+        if place is None:
+            return None
+        every, counts = math.comb(clients, drawn), _Counts()
+        for lost in range(max(0, drawn - (clients - called)), min(drawn, called) + 1):
+            chance = math.comb(called, lost) * math.comb(clients - called, drawn - lost) / every
+            counts.append(((called - lost if place == _BEFORE else called, called - lost), chance))
+        return "hypergeometric", (key,), counts
+    found = [_loss(key, fault, scenario, "average") for key, fault in losses]
+    known = [one for one in found if one is not None]
+    alike = all(np.ptp(one.chances) == 0 for one in known)
+    if len(known) < len(found) or not known or (called < clients and not alike):
+        return None
+    kept = np.ones((2, clients))
+    for one in known:
+        kept[one.place] *= 1 - one.chances
+    spread = np.zeros((called + 1, called + 1))  # axes: clients that join, and those that are left from masking on
+    spread[0, 0] = 1.0
+    for first, second in kept[:, :called].T:
+        grown = spread * (1 - first)
+        grown[1:] += spread[:-1] * first * (1 - second)
+        grown[1:, 1:] += spread[:-1, :-1] * first * second
+        spread = grown
+    places = ((joined, left) for joined, left in np.argwhere(spread > 0).tolist())
+    words = "binomial" if alike else "Poisson-binomial"
+    return words, tuple(one.key for one in known), [(place, float(spread[place])) for place in places]
+
+
+def _ends_of(opening: Opening, counts: Iterable[tuple[tuple[int, int], float]], all_called: bool) -> _Ends | None:
+    """The probabilities of the ends of a round; None if more than the numbers of clients decide."""
+    result, before, masked, nobody = list[float](), list[float](), list[float](), list[float]()
+    for (joined, left), chance in counts:
+        if not left and all_called:
+            nobody.append(chance)
+        if not opening.begins(joined):
+            before.append(chance)
+            continue
+        opens = opening.opens(joined, left)
+        if opens is None:
+            return None
+        result.append(chance * opens)
+        (masked if opening.masks else before).append(chance * (1 - opens))
+    return _Ends(*map(math.fsum, (result, before, masked, nobody)))
+
+
+def _survives(ends: _Ends, rounds: int, needed: int) -> float:
+    """The probability that a run has a result in `needed` of its rounds."""
+    lost = rounds - needed  # at most
+    in_last = max(0.0, ends.before + ends.masked - ends.nobody)  # a last round without any client is no survival
+    earlier = rounds - 1
+    chances = [
+        math.comb(earlier, k) * ends.before**k * ends.result ** (earlier - k)
+        * (ends.result + (in_last if k < lost else 0.0))
+        for k in range(min(lost, earlier) + 1)
+    ]  # fmt: skip
+    return min(1.0, math.fsum(chances))

@@ -1,12 +1,12 @@
 """The fates of runs under losses. Each run computes on hollow values; only its end and its costs are kept."""
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 
 from msgspec import Struct, structs
 
 from tacit.protocols.outcome import Reason
+from tacit.scenarios.files.odds import rounds_needed
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.memory import predicted_memory
 from tacit.scenarios.running.prediction import energy_meter
@@ -15,7 +15,7 @@ from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
-__all__ = ["Fate", "fate_of", "fates_of", "rounds_needed"]
+__all__ = ["Fate", "fate_of", "fates_of"]
 
 
 class Fate(Struct, frozen=True):
@@ -45,11 +45,6 @@ class Fate(Struct, frozen=True):
     def survives(self, share: float) -> bool:
         """Return true if the run completes and at least this `share` of its rounds, and at least one, has a result."""
         return self.completed and self.rounds - self.rounds_lost >= rounds_needed(share, self.rounds)
-
-
-def rounds_needed(share: float, rounds: int) -> int:
-    """Return the number of rounds with a result that is the `share` of `rounds`, rounded up; at least 1 of any."""
-    return min(rounds, max(1, math.ceil(share * rounds - 1e-9)))  # 0.9 of 10 are 9, whatever floating point says
 
 
 def fates_of(

@@ -10,22 +10,25 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from tacit.parties.data.splits import counted, named
 from tacit.protocols.outcome import Reason, filled
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.dropouts import Dropout, dropouts, with_dropouts
-from tacit.scenarios.files.odds import Odds, odds_of
+from tacit.scenarios.files.odds import Odds, odds_of, rounds_needed
 from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
-from tacit.scenarios.running.fates import Fate, fates_of, rounds_needed
+from tacit.scenarios.files.splits import material_of
+from tacit.scenarios.running.fates import Fate, fates_of
 from tacit.scenarios.running.kept_fates import Kept
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.cores import cores
 
 __all__ = [
-    "COSTS", "FIGURES", "SHARE", "Figure", "Survival", "choose", "enough_runs", "left_open", "survival_of", "too_few",
-    "wilson",
+    "COSTS", "FIGURES", "FOR_COSTS", "SHARE", "Figure", "Survival", "choose", "enough_runs", "exact_odds", "left_open",
+    "survival_of", "too_few", "wilson",
 ]  # fmt: skip
 
 _Z = 1.959963984540054
@@ -40,6 +43,12 @@ the others."""
 
 _LONG = 5.0
 """The seconds from which on runs are made on all cores."""
+
+_WITHOUT_LOSSES = 2
+"""The rounds of the run without losses that shows that nothing else loses a round, before a formula is used."""
+
+FOR_COSTS = 20
+"""The runs that show costs where a formula gives the probability."""
 
 FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
 """The numbers of a run whose distributions are shown; the last two only if energy is counted."""
@@ -328,11 +337,30 @@ def too_few(scenarios: Iterable[Scenario], runs: int, loss: Sequence[str], survi
 
     No warning is given if a formula applies to all `scenarios`. Raises ScenarioError for an invalid dropout in `loss`.
     """
-    exact = [odds_of(scenario, dropouts(loss, scenario)) is not None for scenario in scenarios]
-    if survive is None or all(exact) or wilson(runs, runs)[0] >= survive:
+    given = [(scenario, dropouts(loss, scenario)) for scenario in scenarios]
+    if survive is None or wilson(runs, runs)[0] >= survive:
+        return ""
+    if all(exact_odds(scenario, found) is not None for scenario, found in given):
         return ""
     enough = "no number of runs does" if survive == 1 else f"--runs {enough_runs(survive)} or more can"
     return f"{runs:,} runs are too few to show {survive}, even if all survive: {enough}"
+
+
+def exact_odds(scenario: Scenario, found: Sequence[Dropout], share: float = SHARE) -> Odds | None:
+    """The probability by formula that a run with these dropouts survives; None if no formula applies.
+
+    A formula of an average of models counts clients that are drawn to be lost, so it is used only where a run without
+    losses, of up to two rounds, loses nobody: each client has labels, and answers within its deadline.
+    """
+    odds = odds_of(scenario, found, share)
+    if odds is None or PROTOCOLS[scenario.protocol.name].decided_by != "average":
+        return odds
+    rounds = min(_WITHOUT_LOSSES, scenario.training.rounds)
+    training = structs.replace(scenario.training, rounds=rounds)
+    calm = structs.replace(scenario, fault=(), training=training)
+    labels = counted(named(material_of(calm).shards))[1]
+    (fate,) = fates_of(calm, [scenario.seed])
+    return odds if all(labels.values()) and fate.survives(1) and not fate.lost else None
 
 
 def choose(found: Iterable[Survival], by: str, survive: float | None) -> Survival | None:
@@ -368,19 +396,24 @@ def survival_of(
     share: float = SHARE,
     kept: Kept | None = None,
     partial: bool = False,
+    for_costs: int | None = None,
 ) -> Survival:
     """Return the fates of `runs` runs of the scenario, with its seed and the following ones.
 
     `loss` has texts of --loss: dropouts in addition to the scenario's. A run survives with a result in this `share` of
     its rounds. The number of processes, `jobs`, does not change the result; None takes one for each core if the first
     run shows that the others take long. Runs that are `kept` are not made again, and those that end are added. If
-    `partial`, an interrupt after the first run ends the work, and the result is `interrupted`.
+    `partial`, an interrupt after the first run ends the work, and the result is `interrupted`. Where a formula gives
+    the probability, at most `for_costs` runs are made.
 
     Raises ScenarioError, and KeyboardInterrupt.
     """
     scenario = loaded.scenario
     found = tuple(dropouts(loss, scenario))
     lossy = with_dropouts(scenario, found)
+    exact = exact_odds(scenario, found, share)
+    if exact is not None and for_costs is not None:
+        runs = min(runs, for_costs)
     held = kept or Kept()
     fates = {seed: fate for seed in range(scenario.seed, scenario.seed + runs) if (fate := held.fate(lossy, seed))}
     left = [seed for seed in range(scenario.seed, scenario.seed + runs) if seed not in fates]
@@ -410,7 +443,7 @@ def survival_of(
             raise
         interrupted = True
     every = tuple(fates[seed] for seed in sorted(fates))
-    return Survival(values, loaded, found, every, odds_of(scenario, found), share, interrupted)
+    return Survival(values, loaded, found, every, exact, share, interrupted)
 
 
 def _fates(calls: Sequence[tuple[Any, ...]], jobs: Jobs) -> Iterable[list[Fate]]:
