@@ -4,6 +4,8 @@ One test for each comparison: of the values that begin a client's rounds (`refus
 batches that a helper releases (`reports.Helper`).
 """
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from msgspec import structs
 from tacit.protocols.cotraining import round as cotraining
 from tacit.protocols.federated import round as federated
 from tacit.protocols.sums import refusal, reports
+from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tests.scenarios.predictions import measured, predicted_bytes, small
 
@@ -92,3 +96,46 @@ def test_reports_of_byzantine_clients_are_predicted_to_be_refused_where_they_are
     found = predict_run(scenario)
     assert ("client/4" in {loss.party for loss in found.lost}) is refused
     assert predicted_bytes(found) == measured(scenario)[0]
+
+
+SIGNED = """
+title = "signed"
+seed = 77
+engine = "inline"
+[data]
+name = "digits"
+clients = 13
+labeled = 1.0
+limit = 130
+[model]
+name = "linear"
+[protocol]
+name = "fedavg"
+identity = "signed"
+[training]
+rounds = 2
+epochs = 1
+value_bits = 8
+clip = 2.5
+tolerated_dropouts = 0.25
+[[client]]
+name = "client/1*"
+preset = "3g"
+"""
+"""Four of thirteen clients are slow, so that the time of a round depends on who of them is drawn."""
+
+
+@pytest.mark.parametrize(("averaging", "crash"), [("committee", "sum.hold"), ("flamingo", "")])
+def test_members_of_a_signed_sum_are_predicted(averaging: str, crash: str, tmp_path: Path) -> None:
+    """Hollow signatures are unlike those of a run, so nothing that is drawn may depend on them."""
+    file = tmp_path / "signed.toml"
+    fault = f'[[fault]]\nkind = "crash"\nparty = "client/2"\nat = "{crash}"\nround = 1\n' if crash else ""
+    file.write_text(SIGNED + fault)
+    corrupt = 0.1 if averaging == "committee" else 0.05
+    scenario = load(file, [f"training.averaging={averaging}", f"training.corrupt_clients={corrupt}"])
+    found = predict_run(scenario)
+    with closing(Simulation(scenario, engine="inline")) as simulation:
+        lost = simulation.run().lost
+    assert found.virtual_seconds == pytest.approx(simulation.now, rel=1e-9)
+    assert [(one.party, one.step, one.round) for one in found.lost] == [(one.party, one.step, one.round) for one in lost]
+    assert bool(found.lost) is bool(crash)  # the client is a member
