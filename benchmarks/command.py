@@ -85,6 +85,25 @@ def training(quick: Quick = False, json_file: JsonFile = None, debug: Debug = Fa
     return 0
 
 
+def costs(
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Also fit the costs, and write sim/costs.toml and docs/performance.md in this copy of Tacit's source.",
+        ),
+    ] = None,
+    debug: Debug = False,
+) -> int:
+    """Compare modelled with measured times of training and inference of networks, and fit the costs again."""
+    from tacit.benchmarks.training import costs as benchmark
+
+    benchmark.main(quick, json_file, into)
+    return 0
+
+
 def scale(
     quick: Quick = False,
     json_file: JsonFile = None,
@@ -209,6 +228,6 @@ def _checked(command: Callable[P, int]) -> Callable[P, int]:
     return checked
 
 
-for _command in (crypto, bytes_, sim, training, scale, sums, attacks, reality, survival):
+for _command in (crypto, bytes_, sim, training, costs, scale, sums, attacks, reality, survival):
     _name = _command.__name__.rstrip("_")
     app.command(_name, cls=PlainCommand, epilog=f"Example: tacit bench {_name} --quick")(guarded(_checked(_command)))

@@ -378,9 +378,9 @@ def _measure_training(quick: bool) -> dict[str, float]:
         jobs.require_torch()
     except MissingExtra:
         return others
-    from tacit.parties.learning import work
+    from tacit.parties.learning import fitting
 
-    return others | work.measure_costs(repeats, quick)
+    return others | fitting.measure_costs(repeats, quick)
 
 
 def predicted(work: dict[str, int], costs: dict[str, float]) -> float:

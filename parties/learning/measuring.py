@@ -7,7 +7,7 @@ import numpy as np
 
 from tacit.sim.compute import Work
 
-__all__ = ["fitted_costs", "timed"]
+__all__ = ["costs_of", "fitted_costs", "least_seconds", "timed"]
 
 
 def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -16,12 +16,24 @@ def fitted_costs(works: Sequence[Work], jobs: Sequence[Callable[[], object]], re
     The processor time of a job is the least of `repeats`; the costs are the non-negative ones with the least sum of
     squared relative errors.
     """
+    return costs_of(works, least_seconds(jobs, repeats))
+
+
+def least_seconds(jobs: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """The processor time of each job in seconds: the least of `repeats`."""
     # Jobs alternate, so that other load on the machine does not spoil all times of one job; the first turn warms up.
     turns = [[timed(job) for job in jobs] for _ in range(repeats + 1)]
-    seconds = np.min(turns[1:], axis=0)
+    least: list[float] = np.min(turns[1:], axis=0).tolist()
+    return least
+
+
+def costs_of(works: Sequence[Work], seconds: Sequence[float]) -> dict[str, float]:
+    """The non-negative seconds of each operation with the least sum of squared relative errors of jobs' `seconds`."""
     names = sorted(set().union(*works))
-    relative = np.array([[work.get(name, 0.0) for name in names] for work in works]) / seconds[:, None]
+    counts = np.array([[work.get(name, 0.0) for name in names] for work in works])
+    relative = counts / np.array(seconds)[:, None]
     scale = relative.max(axis=0)
+    scale[scale == 0] = 1.0  # no job has the operation
     from scipy.optimize import nnls  # takes as long to import as all else that a worker needs
 
     found, _ = nnls(relative / scale, np.ones(len(works)))

@@ -2,89 +2,61 @@
 
 | operation | is |
 | --- | --- |
-| ``train.multiply-add`` | one of a convolution or linear layer; the backward pass has two for each |
-| ``train.value`` | an output of a layer for one point of a batch, with its share of the backward pass |
+| ``train.multiply-add`` | one of a product of matrices or a convolution, in the forward or the backward pass |
+| ``train.convolved`` | a number that a convolution writes |
+| ``train.convolution`` | a call of a convolution |
+| ``train.value`` | a number that another operation writes, or reads where it adds numbers up |
+| ``train.draw`` | a number drawn at random, as by dropout; in inference, too |
+| ``train.call`` | a call of torch in a forward or backward pass, whatever its size |
 | ``train.parameter`` | a trained parameter in one step |
 | ``train.step`` | a step, whatever the network |
-| ``embed.multiply-add``, ``embed.value`` | the same for inference |
+| ``train.update`` | an update of any number of steps |
+| ``embed.multiply-add`` and so on | the same for inference |
 | ``embed.batch`` | a batch of inference, whatever the network |
 | ``model.load``, ``model.store`` | a number of the vector written to a network, or read from one |
 
-Operations are counted in one pass of a single point, once for each network. Their costs are fitted to the times of
-whole updates and embeddings of very different networks (`measure_costs`), so a prediction has the error of that fit.
+Operations are counted in a pass of a few points, once for each network (`counting`). Their costs are fitted to the
+times of whole updates and embeddings of very different networks (`fitting`), so a prediction has the error of that fit.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
-import numpy as np
-
-from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
-from tacit.parties.learning.inference import BATCH, embed_all
-from tacit.parties.learning.local_update import LocalData, LocalUpdate
-from tacit.parties.learning.measuring import fitted_costs
-from tacit.parties.learning.networks import Parts, builder
-from tacit.parties.learning.parameters import cached, initial, size, trained_size
-from tacit.parties.learning.sgd import train
+from tacit.parties.learning.backend import choose_device, seeded
+from tacit.parties.learning.counting import Counts, Pass, counted
+from tacit.parties.learning.inference import BATCH
+from tacit.parties.learning.local_update import LocalUpdate
+from tacit.parties.learning.networks import Parts, build, builder
+from tacit.parties.learning.parameters import size, trained_size
 from tacit.parties.learning.spec import ModelSpec
-from tacit.sim.compute import Work
+from tacit.sim.compute import Work, total_work
 
-__all__ = ["Operations", "embed_work", "measure_costs", "operations", "steps_work", "train_work"]
+__all__ = ["Operations", "embed_work", "operations", "steps_work", "train_work"]
 
 
 @dataclass(frozen=True)
 class Operations:
-    """The operations of one forward pass of one point, and the lengths of the vector and of its trained part."""
+    """The operations of a pass with and without gradients, and the lengths of the vector and of its trained part."""
 
-    multiply_adds: int
-    values: int
+    training: Pass
+    inference: Pass
     numbers: int
     trained: int
 
 
 def operations(spec: ModelSpec) -> Operations:
-    """The operations of `spec`, counted while one point passes through the network."""
+    """The operations of `spec`, counted while a few points pass through the network."""
     return _operations(spec, builder(spec))
 
 
 @lru_cache(maxsize=64)
 def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Operations:
-    network = cached(spec, choose_device("cpu")).eval()
-    counts = {"multiply_adds": 0, "values": 0}
-
-    def count(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
-        if not isinstance(output, Tensor):  # several outputs, as of a recurrent layer
-            counts["values"] += _numbers(output)
-            return
-        counts["values"] += output.numel()
-        if isinstance(module, nn.Conv2d | nn.Linear):
-            counts["multiply_adds"] += output.numel() * module.weight[0].numel()
-
-    hooks = [module.register_forward_hook(count) for module in network.modules() if _is_layer(module)]
-    try:
-        with torch.no_grad(), seeded(torch.device("cpu"), 0):
-            network(torch.zeros(1, *spec.shape))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return Operations(**counts, numbers=size(spec), trained=trained_size(spec))
-
-
-def _numbers(outputs: object) -> int:
-    """The numbers in the first of several outputs, which holds the values for each point; the others are states."""
-    while isinstance(outputs, tuple | list) and outputs:
-        outputs = outputs[0]
-    return outputs.numel() if isinstance(outputs, Tensor) else 0
-
-
-def _is_layer(module: nn.Module) -> bool:
-    """Return true if `module` computes on points: not the parts of a weight normalisation, nor flattening, which is
-    free."""
-    if isinstance(module, nn.Conv2d | nn.Linear):
-        return True
-    normalises_weights = module.__class__.__module__.startswith("torch.nn.utils")
-    return not (list(module.children()) or normalises_weights or isinstance(module, nn.Flatten | nn.Identity))
+    with seeded(choose_device("cpu"), 0):
+        network = build(spec)  # a job may be at work with the cached one
+        training = counted(network, spec.shape, backward=True)
+        inference = counted(network.eval(), spec.shape, backward=False)
+    return Operations(training, inference, size(spec), trained_size(spec))
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:
@@ -100,13 +72,8 @@ def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int)
     forwards = sum(addition.forwards for addition in update.additions)
     vectors = 1.0 + sum(addition.vectors for addition in update.additions)
     work = _training(one, steps, points, passes, vectors)
-    if forwards:
-        work |= {
-            "embed.multiply-add": forwards * points * one.multiply_adds,
-            "embed.value": forwards * points * one.values,
-            "embed.batch": forwards * steps,
-        }
-    return work
+    forward = _passed("embed", one.inference, forwards * points, forwards * steps) if forwards else {}
+    return total_work(work, forward)
 
 
 def steps_work(spec: ModelSpec, steps: int, batch: int) -> dict[str, float]:
@@ -115,11 +82,9 @@ def steps_work(spec: ModelSpec, steps: int, batch: int) -> dict[str, float]:
 
 
 def _training(one: Operations, steps: int, points: int, passes: float, vectors: float) -> dict[str, float]:
-    return {
-        "train.multiply-add": 3 * passes * points * one.multiply_adds,
-        "train.value": passes * points * one.values,
+    return _passed("train", one.training, passes * points, passes * steps) | {
         "train.parameter": vectors * steps * one.trained,
-        "train.step": passes * steps,
+        "train.update": 1.0,
         "model.load": vectors * one.numbers,
         "model.store": vectors * one.numbers,
     }
@@ -128,46 +93,24 @@ def _training(one: Operations, steps: int, points: int, passes: float, vectors: 
 def embed_work(spec: ModelSpec, points: int) -> dict[str, float]:
     """The work of `embed_all`, `probabilities` or `predict` for `points` points."""
     one = operations(spec)
+    return {**_passed("embed", one.inference, points, -(-points // BATCH)), "model.load": float(one.numbers)}
+
+
+_BATCHES = {"train": "step", "embed": "batch"}
+
+
+def _passed(kind: str, one: Pass, points: float, batches: float) -> dict[str, float]:
+    """The work of passes of `points` points in this number of `batches`; `kind` is ``train`` or ``embed``."""
+
+    def total(count: Callable[[Counts], float]) -> float:
+        return points * count(one.point) + batches * count(one.batch)
+
     return {
-        "embed.multiply-add": float(points * one.multiply_adds),
-        "embed.value": float(points * one.values),
-        "embed.batch": float(-(-points // BATCH)),
-        "model.load": float(one.numbers),
+        f"{kind}.multiply-add": total(lambda counts: counts.multiply_adds),
+        f"{kind}.convolved": total(lambda counts: counts.convolved),
+        f"{kind}.convolution": total(lambda counts: counts.convolutions),
+        f"{kind}.value": total(lambda counts: counts.values),
+        "train.draw": total(lambda counts: counts.draws),
+        f"{kind}.call": total(lambda counts: counts.calls),
+        f"{kind}.{_BATCHES[kind]}": float(batches),
     }
-
-
-def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
-    """The seconds that each operation takes on one core of this machine.
-
-    Updates and embeddings of several networks are timed with `fitted_costs`. `quick` leaves out the large networks.
-    """
-    rows: list[Work] = []
-    jobs: list[Callable[[], object]] = []
-    for spec, batch, steps in _MEASURED[:-3] if quick else _MEASURED:
-        vector, data = initial(spec, 1), _points(spec, batch * steps)
-        for epochs in (1, 3):
-            update = LocalUpdate(epochs, batch, learning_rate=1e-3, device="cpu")
-            rows.append(train_work(spec, update, len(data.labels), 0))
-            jobs.append(partial(train, spec, vector, data, update, 0, 1))
-        rows.append(embed_work(spec, len(data.labels)))
-        jobs.append(partial(embed_all, spec, vector, data.images, "cpu"))
-    return fitted_costs(rows, jobs, repeats)
-
-
-_MEASURED = (
-    (ModelSpec("linear", (784,), 10), 50, 10),
-    (ModelSpec("linear_embedding", (784,), 10), 10, 10),
-    (ModelSpec("small_cnn", (1, 28, 28), 10), 10, 5),
-    (ModelSpec("small_cnn", (1, 28, 28), 10), 50, 2),
-    (ModelSpec("fedct_fashionmnist", (1, 28, 28), 10), 10, 5),
-    (ModelSpec("fedct_fashionmnist", (1, 28, 28), 10), 50, 2),
-    (ModelSpec("fedct_cifar10", (3, 32, 32), 10), 20, 1),
-    (ModelSpec("cnn13", (3, 32, 32), 10, width=0.25), 20, 1),
-    (ModelSpec("cnn13", (3, 32, 32), 10), 4, 1),
-)
-"""The networks, points in a batch and numbers of batches to which the costs are fitted."""
-
-
-def _points(spec: ModelSpec, count: int) -> LocalData:
-    values = np.linspace(0, 1, count * torch.Size(spec.shape).numel(), dtype=np.float32)
-    return LocalData.supervised(values.reshape(count, *spec.shape), np.arange(count) % spec.classes)

@@ -1,10 +1,11 @@
 import pytest
 
+from tacit.parties.learning.fitting import measure_costs
 from tacit.parties.learning.jobs import embed_work, size, train_work, trained_size
 from tacit.parties.learning.learner import NetworkLearner
 from tacit.parties.learning.local_update import Addition, LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.work import measure_costs, operations
+from tacit.parties.learning.work import operations
 from tacit.sim.compute import CostTable
 
 SMALL = ModelSpec("small_cnn", (1, 28, 28), 10)
@@ -19,25 +20,34 @@ class Control(Addition):
 
 
 def test_the_number_of_multiplications_follows_from_the_layers() -> None:
-    assert operations(SMALL).multiply_adds == 26 * 26 * 16 * 9 + 11 * 11 * 32 * 16 * 9 + 800 * 128 + 128 * 10
+    first, second = 26 * 26 * 16 * 9, 11 * 11 * 32 * 16 * 9 + 800 * 128 + 128 * 10
+    one = operations(SMALL)
+    assert one.inference.point.multiply_adds == first + second
+    assert one.training.point.multiply_adds == 2 * first + 3 * second  # points need no gradients
     linear = operations(ModelSpec("linear", (7,), 3))
-    assert (linear.multiply_adds, linear.values, linear.numbers, linear.trained) == (21, 3, 24, 24)
+    assert linear.inference.point.multiply_adds == 21
+    assert (linear.numbers, linear.trained) == (24, 24)
 
 
-def test_weight_normalisation_does_not_count_as_a_layer() -> None:
+def test_normalising_weights_costs_the_same_for_every_batch() -> None:
     spec = ModelSpec("cnn13", (3, 32, 32), 10)
     first = 32 * 32 * 128 * 9 * (3 + 128 + 128)
     second = 16 * 16 * 256 * 9 * (128 + 256 + 256)
     third = 36 * (512 * 9 * 256 + 512 * 256 + 256 * 128)
-    assert operations(spec).multiply_adds == first + second + third + 128 * 10
+    one = operations(spec).inference
+    assert one.point.multiply_adds == first + second + third + 128 * 10
+    assert one.batch.multiply_adds == 0
+    assert one.batch.values > size(spec) / 2
 
 
 def test_the_work_of_training_follows_from_its_batches() -> None:
     update = LocalUpdate(epochs=5, labeled_batch=10)
     work = train_work(SMALL, update, 10, 45)  # four batches of 10 and 10 an epoch
     one = operations(SMALL)
-    assert work["train.multiply-add"] == 3 * 5 * 4 * 20 * one.multiply_adds
-    assert work["train.value"] == 5 * 4 * 20 * one.values
+    each, once = one.training.point, one.training.batch
+    assert work["train.multiply-add"] == 5 * 4 * 20 * each.multiply_adds
+    assert work["train.value"] == 5 * 4 * 20 * each.values + 20 * once.values
+    assert work["train.update"] == 1
     assert work["train.step"] == 20
     assert work["train.parameter"] == 20 * trained_size(SMALL)
     assert work["model.load"] == work["model.store"] == size(SMALL)
@@ -48,13 +58,15 @@ def test_a_teacher_adds_the_work_of_a_forward_pass() -> None:
         train_work(SMALL, LocalUpdate(additions=additions), 50, 50) for additions in ((), (Teacher(), Control()))
     )
     assert taught["train.multiply-add"] == plain["train.multiply-add"]
-    assert 3 * taught["embed.multiply-add"] == taught["train.multiply-add"]
+    one = operations(SMALL)
+    ratio = one.inference.point.multiply_adds / one.training.point.multiply_adds
+    assert taught["embed.multiply-add"] == pytest.approx(ratio * taught["train.multiply-add"])
     assert taught["train.parameter"] == 3 * plain["train.parameter"]
 
 
 def test_embedding_costs_a_forward_pass_of_every_point() -> None:
     work = embed_work(SMALL, 501)
-    assert work["embed.multiply-add"] == 501 * operations(SMALL).multiply_adds
+    assert work["embed.multiply-add"] == 501 * operations(SMALL).inference.point.multiply_adds
     assert work["embed.batch"] == 3
 
 
