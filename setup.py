@@ -26,6 +26,6 @@ setup(
             depends=headers,
             optional=True,
         )
-        for name, headers in (("eightfold", ["protocols/crypto/eightfold.h"]), ("transfers", []))
+        for name, headers in (("eightfold", ["protocols/crypto/eightfold.h"]), ("lanes", []), ("transfers", []))
     ],
 )

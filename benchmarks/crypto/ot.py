@@ -6,8 +6,9 @@ import numpy as np
 
 from tacit.benchmarks.measure import Action, Standing, race
 from tacit.protocols.crypto import iknp, naor_pinkas
+from tacit.protocols.crypto.compiled import in_numpy
 from tacit.protocols.crypto.groups import Group, find_group
-from tacit.protocols.crypto.transfers import in_numpy, transfers
+from tacit.protocols.crypto.transfers import transfers
 from tacit.sim.streams import Entropy, generator
 
 __all__ = ["GROUPS", "measure_iknp", "measure_naor_pinkas"]

@@ -4,12 +4,13 @@ Without a C compiler they are missing, and what they compute is computed in Pyth
 """
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Functions", "found", "opened"]
+__all__ = ["Functions", "found", "in_numpy", "opened", "switched_off"]
 
 Functions = Mapping[str, Sequence[Any]]
 """The types of the arguments of each function of a library; all return an integer."""
@@ -32,3 +33,22 @@ def opened(path: Path, functions: Functions) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = ctypes.c_int, arguments
     return library
+
+
+_switched_off = False
+
+
+@contextmanager
+def in_numpy() -> Iterator[None]:
+    """Inside this context `transfers` and `lanes` compute by numpy, as if they were not compiled."""
+    global _switched_off
+    before, _switched_off = _switched_off, True
+    try:
+        yield
+    finally:
+        _switched_off = before
+
+
+def switched_off() -> bool:
+    """True inside `in_numpy`."""
+    return _switched_off

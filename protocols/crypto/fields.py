@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tacit.protocols.crypto import lanes
 from tacit.sim.hollow import Blank, filled
 
 __all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "unpack_fields", "unpack_lanes"]
@@ -86,6 +87,8 @@ def pack_lanes(values: Lanes, width: int, out: Lanes | None = None) -> Lanes:
     """
     lane = _check_rows(values, width, 8 * values.dtype.itemsize)
     words = out if out is not None else np.empty((*values.shape[:-2], width, values.shape[-1]), lane)
+    if lanes.pack(values, width, words):
+        return words
     words[...] = 0
     values = values & lane.type((1 << width) - 1)
     part = np.empty((*values.shape[:-2], values.shape[-1]), lane)
@@ -106,6 +109,8 @@ def unpack_lanes(words: Lanes, width: int, out: Lanes | None = None) -> Lanes:
     lane = _check_rows(words, width, width)
     bits = 8 * lane.itemsize
     values = out if out is not None else np.empty((*words.shape[:-2], bits, words.shape[-1]), lane)
+    if lanes.unpack(words, width, values):
+        return values
     part = np.empty((*words.shape[:-2], words.shape[-1]), lane)
     for row in range(bits):
         word, shift = divmod(row * width, bits)

@@ -45,7 +45,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.protocols.crypto import iknp, naor_pinkas
+from tacit.protocols.crypto import iknp, lanes, naor_pinkas
 from tacit.protocols.crypto.columns import Words, pieces
 from tacit.protocols.crypto.fields import Lanes, field_bytes, pack_fields, pack_lanes, unpack_fields, unpack_lanes
 from tacit.protocols.crypto.groups import Group
@@ -302,10 +302,7 @@ class IknpSender:
             q = batch.rows.reshape(len(chunk), pair.length, 2)[vectors, bits]
             zero = pads[0].lanes(q, vectors, bits)
             one = pads[1].lanes(q ^ batch.choices, vectors, bits)
-            b = self.bits.T[bits].astype(lane)
-            r[vectors] += zero.sum(axis=1, dtype=lane) - b.sum(axis=0, dtype=lane)
-            np.subtract(zero, one, out=one)
-            one += 1 - 2 * b
+            lanes.correct(zero, one, self.bits.T[bits], r[vectors])
             corrections.put(vectors, bits, one)
         return corrections.to_bytes(), r & lane.type(pair.modulus - 1)
 
@@ -353,15 +350,11 @@ class IknpReceiver:
         choices = self._choices(chunk)
         rows = self.expand(chunk)[1] if rows is None else rows
         t = np.zeros((len(chunk), pair.n_j), lane)
-        # All ones where x_l = 1, so that D counts there alone.
-        chosen = (-choices.astype(lane))[:, :, None]
         pads = Pads(pair, iknp.PadHash(self.base.context), chunk)
         for vectors, bits in slices(pair, len(chunk)):
             # t = K0 where x_l = 0, else K1 + D
-            t[vectors] += pads.lanes(rows[vectors, bits], vectors, bits).sum(axis=1, dtype=lane)
-            d = received.get(vectors, bits)
-            d &= chosen[vectors, bits]
-            t[vectors] += d.sum(axis=1, dtype=lane)
+            k = pads.lanes(rows[vectors, bits], vectors, bits)
+            lanes.add(k, received.get(vectors, bits), choices[vectors, bits], t[vectors])
         return t & lane.type(pair.modulus - 1)
 
     def _choices(self, chunk: range) -> Bits:

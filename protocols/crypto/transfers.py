@@ -1,13 +1,11 @@
 """The bulk of an OT extension by the processor's AES instructions, where it has them: `transfers.c`.
 
 The numpy code in `columns` and `iknp` gives the same bytes at a third of the speed. It is used where the compiled file
-is missing, on a processor without AES-NI, and inside `in_numpy`.
+is missing, on a processor without AES-NI, and inside `compiled.in_numpy`.
 """
 
 import ctypes
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from tacit.protocols.crypto import compiled
 
-__all__ = ["Library", "Words", "in_numpy", "opened", "transfers"]
+__all__ = ["Library", "Words", "opened", "transfers"]
 
 Words = NDArray[np.uint64]
 
@@ -149,23 +147,9 @@ def _choices(choices: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
     return chosen
 
 
-_switched_off = False
-
-
-@contextmanager
-def in_numpy() -> Iterator[None]:
-    """Inside this context transfers are computed by numpy, as on processors without AES instructions."""
-    global _switched_off
-    before, _switched_off = _switched_off, True
-    try:
-        yield
-    finally:
-        _switched_off = before
-
-
 def transfers() -> Library | None:
     """The compiled `transfers.c`, or None if it is missing or the processor does not support it."""
-    return None if _switched_off else _loaded()
+    return None if compiled.switched_off() else _loaded()
 
 
 @functools.cache

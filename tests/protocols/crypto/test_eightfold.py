@@ -14,7 +14,7 @@ from gmpy2 import mpz
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto import compiled, transfers
+from tacit.protocols.crypto import compiled, lanes, transfers
 from tacit.protocols.crypto import eightfold as module
 from tacit.protocols.crypto.eightfold import SumTable, Table, eightfold, opened, powers, square_powers
 from tacit.protocols.crypto.fixed_base import SubsetTable, TableProducts, join, split_all
@@ -212,7 +212,7 @@ def test_ciphertexts_are_equal_with_and_without_the_library(way):
     assert key.decrypt_all(found[1]) == [a * b % n for a, b in zip(plaintexts, factors, strict=True)]
 
 
-@pytest.mark.parametrize(("library", "name"), [(module, "_eightfold"), (transfers, "_transfers")])
+@pytest.mark.parametrize(("library", "name"), [(module, "_eightfold"), (lanes, "_lanes"), (transfers, "_transfers")])
 def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path, library, name):
     (tmp_path / f"{name}{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
@@ -224,6 +224,6 @@ def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path, library, na
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or platform.machine() != "x86_64", reason="no compiler for it here")
-@pytest.mark.parametrize("name", ["_eightfold", "_transfers"])
+@pytest.mark.parametrize("name", ["_eightfold", "_lanes", "_transfers"])
 def test_the_library_is_compiled_if_there_is_a_compiler(name):
     assert any(Path(compiled.__file__).with_name(f"{name}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.protocols.crypto import columns, iknp
+from tacit.protocols.crypto.compiled import in_numpy
 from tacit.protocols.crypto.fields import lane_type
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.crypto.iknp import Receiver, ReceiverStream, Sender, SenderStream
-from tacit.protocols.crypto.transfers import in_numpy, transfers
+from tacit.protocols.crypto.transfers import transfers
 from tacit.sim.streams import Entropy, generator
 
 CONTEXT = b"a pair in a round"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto import columns, compiled, iknp
 from tacit.protocols.crypto import transfers as module
+from tacit.protocols.crypto.compiled import in_numpy
 from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
-from tacit.protocols.crypto.transfers import Library, in_numpy, transfers
+from tacit.protocols.crypto.transfers import Library, transfers
 from tacit.sim.streams import Entropy, generator
 
 SOURCE = Path(module.__file__).with_name("transfers.c")
