@@ -28,7 +28,7 @@ from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
 from tacit.protocols.xclp.solvers import FACTORED
-from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.variants import BYTES_PER_PAIR, ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.xclp import HASH, LABEL, XclpClient, XclpServer
 from tacit.sim.compute import CostTable, processor_of
 from tacit.sim.setting_error import Problem
@@ -153,9 +153,9 @@ class Propagation(Part):
         return xclp_cautions(tables, dealt, self.groups)
 
     def memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        share, compared = tables.data.labeled, tables.protocol.oracle
+        terms = tables.data.labeled, tables.protocol.oracle, VARIANTS[tables.protocol.hamming].pair_bytes
         groups = self.groups(tables, shards)
-        return sum(graph_memory(sum(counted(group)[0].values()), len(group), share, compared) for group in groups)
+        return sum(graph_memory(sum(counted(group)[0].values()), len(group), *terms) for group in groups)
 
 
 @dataclass(frozen=True)
@@ -241,10 +241,11 @@ def parted(held: Mapping[str, T], count: int, seed: int) -> list[dict[str, T]]:
 
 # --- checks, and cautions before a run
 
-BYTES_PER_DISTANCE = 40
-"""The peak memory in bytes for each of the n x n distances of up to 4,096 points, including the oracle's comparison.
+BYTES_PER_DISTANCE, BYTES_PER_LABELED = 14, 26
+"""The peak memory in bytes for each of the n x n distances of up to 4,096 points, including the oracle's comparison,
+and for each distance of a labeled point in addition.
 
-Measured, inline: between 17 and 39, the latter with half of the points labeled.
+Measured, inline, with 1,797 points: 14, 27 and 36 together where 0.1, 0.5 and all of them are labeled.
 """
 
 BYTES_PER_BLOCK = 3
@@ -256,21 +257,17 @@ Measured with 20,000 points.
 FACTORS = 1 << 31
 """The most bytes of the factors and of their inputs."""
 
-BYTES_PER_PAIR = 35_000
-"""The peak memory in bytes for each pair of clients, without its messages: all pairs run at the same time.
 
-Measured with 50 and with 120 clients.
-"""
-
-
-def graph_memory(points: int, clients: int, labeled: float = 0.5, compared: bool = True) -> int:
+def graph_memory(
+    points: int, clients: int, labeled: float = 0.5, compared: bool = True, pair_bytes: int = BYTES_PER_PAIR
+) -> int:
     """The most bytes that XCLP holds among `clients` with this number of `points` together.
 
     `labeled`: the share of points with labels, whose columns are in flight. `compared`: the oracle holds the distances
-    as well.
+    as well. `pair_bytes`: those of each pair of clients (`variants.Variant`).
     """
-    between = BYTES_PER_PAIR * (clients * (clients - 1) // 2)
-    few = BYTES_PER_DISTANCE * min(points, FACTORED) ** 2
+    between = pair_bytes * (clients * (clients - 1) // 2)
+    few = int((BYTES_PER_DISTANCE + BYTES_PER_LABELED * labeled) * min(points, FACTORED) ** 2)
     if points <= FACTORED:
         return few + between
     blocks = BYTES_PER_BLOCK * points**2 + min(2 * points**2, FACTORS)
@@ -339,10 +336,10 @@ def check_memory(tables: XclpTables, groups: Sequence[Collection[Shard]]) -> Non
     """Raise Problem if the points of the participants, in `groups` in parallel, do not fit into the memory."""
     points = sum(len(shard.rows) for group in groups for shard in group)
     clients = -(-sum(map(len, groups)) // len(groups))
-    share, compared = tables.data.labeled, tables.protocol.oracle
+    terms = tables.data.labeled, tables.protocol.oracle, VARIANTS[tables.protocol.hamming].pair_bytes
 
     def needed(size: int) -> int:
-        return len(groups) * graph_memory(-(-size // len(groups)), clients, share, compared)
+        return len(groups) * graph_memory(-(-size // len(groups)), clients, *terms)
 
     free = psutil.virtual_memory().available
     if needed(points) > free:

@@ -137,5 +137,7 @@ def test_members_of_a_signed_sum_are_predicted(averaging: str, crash: str, tmp_p
     with closing(Simulation(scenario, engine="inline")) as simulation:
         lost = simulation.run().lost
     assert found.virtual_seconds == pytest.approx(simulation.now, rel=1e-9)
-    assert [(one.party, one.step, one.round) for one in found.lost] == [(one.party, one.step, one.round) for one in lost]
+    assert [(one.party, one.step, one.round) for one in found.lost] == [
+        (one.party, one.step, one.round) for one in lost
+    ]
     assert bool(found.lost) is bool(crash)  # the client is a member

@@ -372,6 +372,6 @@ def test_a_run_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatc
     with pytest.raises(ScenarioError) as caught:
         load("xclp-digits")
     assert str(caught.value).endswith(
-        "data.limit: 1797 points need about 131 MB of memory and 2 MB are free; allowed here: 1 to 103"
+        "data.limit: 1797 points need about 55.2 MB of memory and 2 MB are free; allowed here: 1 to 160"
     )
     assert load("xclp-digits", ["data.limit=103"]).data.limit == 103
