@@ -12,6 +12,7 @@ from tacit.scenarios.deploying.plain_state import DiskFile
 from tacit.scenarios.deploying.plan import certified_identities, joining
 from tacit.scenarios.deploying.serving import port_of
 from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.runner import ABORTED
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import ONE_THREAD
 from tacit.sim.deployed.certificates import certify, file_stem
@@ -73,8 +74,12 @@ class Local:
                     raise FolderError(f"the server's process ended with code {self.codes.get('server')}")
                 clients = [group.create_task(self._live(name)) for name in self.names[1:]]
                 await server
-                if self.codes["server"] in (0, -signal.SIGKILL):  # the server ended normally, or was killed
-                    await asyncio.wait(clients, timeout=None if self.codes["server"] else _LATE)
+                if (code := self.codes["server"]) in (
+                    0,
+                    ABORTED,
+                    -signal.SIGKILL,
+                ):  # its part has ended, or it was killed
+                    await asyncio.wait(clients, timeout=None if code < 0 else _LATE)
                     for client in clients:
                         client.cancel()
         except BaseExceptionGroup as errors:

@@ -61,7 +61,7 @@ from tacit.sim.deployed.network import DeployedEndpoint, Line
 from tacit.sim.deployed.world import DeployedWorld
 from tacit.sim.faults import Crash, optional
 from tacit.sim.taps import Taps
-from tacit.sim.trace import Fact
+from tacit.sim.trace import Event, Fact
 
 __all__ = ["OwnShards", "PartyRun", "own_data"]
 
@@ -75,6 +75,7 @@ class PartyRun:
     def __init__(self, scenario: Scenario, title: str, name: str, engine: Engine, options: ProcessOptions) -> None:
         self.scenario, self.title, self.name, self.path = scenario, title, name, options.path
         self._engine, self._seeded, self._with_faults = engine, options.seeded, options.with_faults
+        self._log, self._logged = options.log, 0
         path = self.path
         path.mkdir(parents=True, exist_ok=True)
         own = msgspec.structs.replace(scenario, name=title, entropy="seeded" if self._seeded else "os")
@@ -112,7 +113,7 @@ class PartyRun:
             threads=Fleet(scenario).of(self.name).cores,
             before=_limit_threads,
             faults=own,
-            sinks=[recorder],
+            sinks=[recorder, self._log_round],
             taps=Taps(delivered=[recorder.tap], waits=[recorder.wait]),
             seeded=self._seeded,
             lasting=b"" if self._seeded else lasting_secret(self.path),
@@ -140,9 +141,33 @@ class PartyRun:
                 server.observers.clear()  # this observer needs the clients; `gathering` calls it after the run
                 server.observers.append(self._records.append)
             server.observers.insert(0, lambda record: recorder.end_round(loop.time(), server, record))
+            server.observers.append(self._log_end)
             # In case the process is killed from outside.
             server.observers.append(lambda record: self._write_ending(alive=False))
         self._go_on_observing(incarnation)
+
+    def _log_round(self, event: Event) -> None:
+        """Log the round in which this party takes its first step."""
+        number = self.device.party.round if event.kind == "enter" and event.party == self.name else 0
+        if number > self._logged:
+            self._logged = number
+            self._log(f"round {number}: begins with step {event.step}")
+
+    def _log_end(self, record: Any) -> None:
+        """Log the end of a round of the server."""
+        number, problem = getattr(record, "number", 1), getattr(record, "lost", "")
+        self._log(f"round {number}: {f'lost: {problem}' if problem else 'has ended'}")
+
+    @property
+    def aborted(self) -> str:
+        """The reason why the run was aborted, as far as this party knows; "" if it was not."""
+        if self.recorder is None:
+            return ""
+        party: Any = self.device.party
+        if self.name == "server":
+            return str(getattr(party, "aborted", ""))
+        kind, _, reason = str(getattr(party, "ending", "")).partition(": ")
+        return reason if kind == "aborted" else ""
 
     def _go_on_observing(self, incarnation: int) -> None:
         """Restore what observers recorded of earlier incarnations."""

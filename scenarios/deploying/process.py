@@ -12,6 +12,7 @@ from tacit.scenarios.deploying.serving import serve
 from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.running.folder import FolderError, locked
 from tacit.scenarios.running.process import spared_old_objects
+from tacit.scenarios.running.runner import ABORTED
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.deployed.loop import RealLoop
 from tacit.sim.engines import make_engine
@@ -57,7 +58,8 @@ def run_joining(loaded: Loaded, name: str, host: str, port: int, options: Proces
 
 
 def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
-    """Run the party `name`. Returns 0 if its program has ended, 3 if the server was not reached in time or was lost.
+    """Run the party `name`. Returns 0 if its program has ended, 3 if the run was aborted, or if the server was not
+    reached in time or was lost.
 
     Raises ScenarioError for unsupported scenarios, FolderError if the folder belongs to another process, DataError,
     CertificateError, RefusedError, OSError, and the error of a party's program.
@@ -92,6 +94,10 @@ def _run(loaded: Loaded, name: str, options: ProcessOptions, main: Main) -> int:
             run.close()
         finally:
             loop.finish()
+        if run.aborted:
+            if name != "server":  # `serve` has said it
+                options.log(f"the run is aborted: {run.aborted}")
+            return ABORTED
     return 0
 
 

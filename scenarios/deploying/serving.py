@@ -96,11 +96,15 @@ async def serve(
         for name in names:
             if name not in hub.ready:
                 see(name, there=False)
-        log("the run goes on" if came_back else f"the run begins with {len(hub.ready)} of {len(names)} parties")
+        log(
+            f"the server is back, as incarnation {state.incarnation}: its program says whether the run goes on"
+            if came_back
+            else f"the run begins with {len(hub.ready)} of {len(names)} parties"
+        )
         while not run.over:
             await run.changed.wait()
             run.changed.clear()
-        log("the server's part has ended")
+        log(f"the run is aborted: {run.aborted}" if run.aborted else "the server's part has ended")
         hub.end()
         while hub.present:
             await hub.changed.wait()

@@ -1,5 +1,6 @@
 """Processes that are killed, for good or for some time: the outcome is the simulator's with the same fault."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tacit.scenarios.deploying.gathering import gather
 from tacit.scenarios.deploying.local import Local
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
+from tacit.scenarios.running import runner
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.test_runs import assert_alike
@@ -28,9 +30,15 @@ def deployed(name: str, changes: list[str], path: Path) -> tuple[Scenario, Resul
     """The run in processes on this machine."""
     scenario = load(name, changes)
     options = [name, *(word for text in changes for word in ("--set", text)), "--insecure-seeded"]
-    local = Local(scenario, path / "parties", options, with_faults=True, log=print)
+    lines: list[str] = []
+    local = Local(scenario, path / "parties", options, with_faults=True, log=lines.append)
     local.run()
-    return scenario, gather(scenario, name, local.folders, path)
+    result = gather(scenario, name, local.folders, path)
+    ended = runner.ABORTED if result.outcome == "aborted" else 0
+    assert local.codes["server"] in (ended, -signal.SIGKILL)
+    assert any(line.startswith("server") and "round 1: begins with step" in line for line in lines)
+    assert (ended == 0) == (not any("the run is aborted: " in line for line in lines)) or local.codes["server"] < 0
+    return scenario, result
 
 
 def endings_of(result: Result) -> list[Any]:
