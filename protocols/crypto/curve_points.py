@@ -47,7 +47,7 @@ _ECDH = ec.ECDH()
 _REMEMBERED = 1 << 13
 """Public points that are kept after they were decoded: in a simulation, many parties decode the same ones."""
 
-_PLACES = "an exponent is at least 1 and below the order of p256"
+_OUTSIDE = "an exponent is at least 1 and below the order of p256"
 
 
 class Point(NamedTuple):
@@ -153,7 +153,7 @@ class SecretExponent:
 
     def __init__(self, exponent: int) -> None:
         if not 0 < exponent < ORDER:
-            raise ValueError(_PLACES)
+            raise ValueError(_OUTSIDE)
         self._inverts = exponent == ORDER - 1
         self._key = ec.derive_private_key(exponent, _CURVE)
         self._next = None if self._inverts else ec.derive_private_key(exponent + 1, _CURVE)
@@ -187,7 +187,7 @@ class SecretExponent:
 def generator_power(exponent: int) -> Point:
     """g^exponent, in constant time. Raises ValueError for an exponent outside [1, q)."""
     if not 0 < exponent < ORDER:
-        raise ValueError(_PLACES)
+        raise ValueError(_OUTSIDE)
     return _public_point(ec.derive_private_key(exponent, _CURVE))
 
 

@@ -56,10 +56,8 @@ AESNI INLINE void encrypt(const schedule *keys, __m128i block[8])
 {
     for (int i = 0; i < 8; i++)
         block[i] = _mm_xor_si128(block[i], keys->round[0]);
-#pragma GCC unroll 9
     for (int r = 1; r < 10; r++) {
         const __m128i round = keys->round[r];
-#pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
             block[i] = _mm_aesenc_si128(block[i], round);
     }
