@@ -254,6 +254,17 @@ class Modp(Group[mpz]):
             raise ValueError(f"not an element of {self.name}")
         return value
 
+    def walks(self, entries: Sequence[mpz], indices: NDArray[np.int32]) -> list[mpz]:
+        modulus, entry_at, found = self.modulus, entries.__getitem__, []
+        for walk in indices.tolist():  # one by one: there is no inversion to share, as curves have
+            product = mpz(1)
+            for column in walk:
+                product = product * product % modulus
+                for entry in map(entry_at, column):
+                    product = product * entry % modulus
+            found.append(product)
+        return found
+
 
 class P256(Group[Point]):
     """The points of NIST P-256, by their coordinates."""
