@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -381,7 +381,7 @@ class Computing:
             # Traced as it begins: then a record of the run knows also the jobs that a crash cuts short.
             now = self._loop.time()
             self._trace.add(Event(now, "compute", party, step=step, value=seconds, note=str(index), number=index))
-            await machine.work(seconds)
+            await machine.work(seconds, beyond=partial(self._tell_stretched, party, step))
             result = job.result()
         except BaseException:
             if job is not None:
@@ -390,6 +390,10 @@ class Computing:
         finally:
             machine.cores.release(turn)
         return self._complete(party, step, modelled, arguments, result)
+
+    def _tell_stretched(self, party: str, step: str, seconds: float) -> None:
+        """Tell observers the seconds for which a slow job held a core beyond those with which it was traced."""
+        self._trace.tell(Event(self._loop.time(), "stretch", party, step=step, value=seconds))
 
     def _enter(
         self, party: str, step: str, work: Work, function: Callable[..., Any], arguments: tuple[Any, ...]
@@ -411,7 +415,7 @@ class Computing:
         time."""
         job = self._inline.submit(*self._drawing(party, self._begun_by.get(party, 0), function, args))
         modelled = self._table.duration(work)
-        await machine.work(0.0, due)
+        await machine.work(0.0, due, partial(self._tell_stretched, party, step))
         return self._complete(party, step, modelled, args, job.result())
 
     def _complete(self, party: str, step: str, modelled: float, arguments: tuple[Any, ...], result: R) -> R:

@@ -109,7 +109,8 @@ class Jobs:
 
     def __init__(self, env: Environment, factor: float = 1.0, host: Host | None = None) -> None:
         self._env, self._factor, self._host = env, factor, host
-        self._busy: dict[Span, None] = {}
+        self._busy: dict[Span, float] = {}  # the seconds for which a job held a core beyond those at full speed
+        self._since, self._beyond = env.now, 0.0  # the last change of pace, and what a job gains per second since then
 
     def __len__(self) -> int:
         return len(self._busy)
@@ -125,7 +126,8 @@ class Jobs:
         One that began before a snapshot is `due` at that time.
         """
         span = Span(self._env, done, self._pace)
-        self._busy[span] = None
+        self._count_beyond()
+        self._busy[span] = 0.0
         self._report(as_before=due is not None)
         if due is None:
             span.begin(seconds)
@@ -133,20 +135,37 @@ class Jobs:
             span.go_on(due)
         return span
 
-    def end(self, span: Span) -> None:
-        """Remove a job that is done or cancelled."""
+    def end(self, span: Span) -> float:
+        """Remove a job that is done or cancelled; return the seconds for which it held a core beyond those at full
+        speed, because the party was slow."""
         span.cancel()
-        del self._busy[span]
+        self._count_beyond()
+        beyond = self._busy.pop(span)
         self._report()
+        return beyond
+
+    def _count_beyond(self) -> None:
+        """Count the time since the last change of pace: of f times the time at full speed, 1 - 1/f are beyond it.
+
+        Jobs that share a core hold their part of it, and stopped ones hold none.
+        """
+        now = self._env.now
+        if self._beyond:
+            for span in self._busy:
+                self._busy[span] += (now - self._since) * self._beyond
+        host = 1.0 if self._host is None else self._host.factor
+        self._since, self._beyond = now, 0.0 if math.isinf(self._factor) else (1 - 1 / self._factor) / host
 
     def stretch(self, factor: float) -> None:
         """Make everything take `factor` times as long as at full speed from now on."""
         self._factor = factor
         self.set_pace()
         self._report()
+        self._count_beyond()
 
     def set_pace(self, *, as_before: bool = False) -> None:
         """Continue jobs at the pace that follows from the factor and the host; `as_before` keeps the due times."""
+        self._count_beyond()
         for span in self._busy:
             if as_before:
                 span.keep_due(self._pace)
@@ -188,14 +207,21 @@ class Machine:
         """True if no job is running or waiting."""
         return not (len(self._jobs) or self.cores.count or self.cores.queue)
 
-    async def work(self, seconds: float, due: float | None = None) -> None:
-        """Wait for a job that takes `seconds` at full speed. One that began before a snapshot is `due` at that time."""
+    async def work(
+        self, seconds: float, due: float | None = None, beyond: Callable[[float], object] | None = None
+    ) -> None:
+        """Wait for a job that takes `seconds` at full speed. One that began before a snapshot is `due` at that time.
+
+        `beyond` is called with the further seconds for which it held a core, if it was slow and is done.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         span = self._jobs.begin(seconds, partial(settle, done, None), due)
         try:
             await done
         finally:
-            self._jobs.end(span)
+            further = self._jobs.end(span)
+        if further and beyond is not None:
+            beyond(further)
 
     def stretch(self, factor: float) -> None:
         """Make everything take `factor` times as long as at full speed from now on."""

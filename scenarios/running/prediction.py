@@ -157,7 +157,7 @@ def energy_of(scenario: Scenario, record: Path) -> Energy | None:
     with opened_record(record) as connection:
         events = connection.execute(
             "SELECT time, kind, party, peer, payload, sealing, envelope, value FROM events "
-            "WHERE kind IN ('send', 'relay', 'deliver', 'carry', 'compute') ORDER BY rowid"
+            "WHERE kind IN ('send', 'relay', 'deliver', 'carry', 'compute', 'stretch') ORDER BY rowid"
         )
         for time, kind, party, peer, payload, sealing, envelope, value in events:
             sizes = {"payload": payload, "sealing": sealing, "envelope": envelope}
