@@ -25,7 +25,7 @@ from tacit.protocols.federated.declaration import (
 )
 from tacit.protocols.federated.experiment import BufferedTraining
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, points_of
+from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, plain_move, points_of
 from tacit.protocols.federated.round import TrainingRound
 from tacit.protocols.parts import Among, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
@@ -67,14 +67,13 @@ def equals_replayed_buffer(trial: Trial, affected: Affected) -> Iterator[str]:
 
 def _moved(trial: Trial, before: bytes, updates: tuple[Any, ...], stale: list[int]) -> Numbers:
     """The model `before`, moved by `updates` with these numbers of moves as staleness."""
-    training, change, total, layout = trial.scenario.training, 0.0, 0.0, layout_of(trial)
+    training, layout, changes = trial.scenario.training, layout_of(trial), []
     for one, tau in zip(updates, stale, strict=True):
         trained = decode(again(trial, one)[0].parameters, layout).astype(np.float64)
-        weight = points_of(one.arguments) if training.weighting == "points" else 1
-        change = change + weight * (trained - decode(one.arguments[1], layout)) / (1 + tau) ** training.staleness
-        total += weight
-    model: Numbers = decode(before, layout) + training.server_rate * change / total
-    return model
+        began = decode(one.arguments[1], layout).astype(np.float64)
+        changes.append((trained, began, points_of(one.arguments) if training.weighting == "points" else 1, tau))
+    start = decode(before, layout).astype(np.float64)
+    return plain_move(start, changes, training.server_rate, training.staleness)
 
 
 def no_model_counts_twice(trial: Trial, affected: Affected) -> Iterator[str]:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
@@ -18,9 +19,9 @@ from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.byzantine import sent_model
-from tacit.protocols.federated.fedbuff import BufferRecord, Call, Change
+from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.promises import SentModel, close, plain_average, points_of, quantising
+from tacit.protocols.federated.promises import SentModel, close, plain_average, plain_move, points_of, quantising
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
@@ -241,11 +242,64 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             np.savez(file, allow_pickle=False, **arrays)
 
 
+class _Change(NamedTuple):
+    """A model that a client sent, the one that it began with, and its weight."""
+
+    trained: NDArray[np.floating]
+    began: bytes
+    weight: int
+
+
 class BufferedObserver(TrainingObserver):
-    """Tests the model after each of its moves."""
+    """Tests the model after each of its moves, and moves it again in numpy by the changes that the server took."""
 
     kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change)
     compares = False
+
+    def __init__(self, world: World, *arguments: Any) -> None:
+        super().__init__(world, *arguments)
+        self._changes: dict[tuple[str, int], list[_Change]] = {}  # by client and the round of its call
+        world.taps.computed.append(self._take_change)
+
+    def _take_change(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Keep a client's trained model until it is taken from the buffer."""
+        if not isinstance(result, Trained) or not result.steps:
+            return
+        number, false, began = self._clients[party].round, self._server.settings.byzantine, arguments[1]
+        weight = points_of(arguments) if self._server.settings.by_points else 1
+        sent, _ = sent_model(false, party, number, began, result.parameters)
+        change = _Change(decode(sent, self._layout), began, weight)
+        self._changes.setdefault((party, number), []).append(change)
+        if sum(len(every) for every in self._changes.values()) * len(began) > _MOST_HELD:
+            self._changes.clear()
+
+    def _equals(self, record: Record) -> bool | None:
+        """Return true if the model equals the one before, moved by the changes of the buffer; None if not compared.
+
+        They are those that clients computed when they were called, and the moves since are counted from the rounds.
+        """
+        settings, server, layout = self._server.settings, self._server, self._layout
+        before, self._before = self._before, server.model
+        if not isinstance(record, BufferRecord) or not isinstance(settings, BufferedSettings) or record.lost:
+            return None
+        calls = list(zip(record.averaged, record.began_in, strict=True))
+        every = [self._changes.pop(call, []) for call in calls]
+        waiting = {(name, call.round) for name, call in getattr(server, "at_work", {}).items()}
+        self._changes = {call: found for call, found in self._changes.items() if call in waiting}
+        if not all(every):  # of a run that was resumed, or too many to keep
+            return None
+        lost = [one.round for one in self.rounds if one.problem]
+        stale = [sum(number not in lost for number in range(began, record.number)) for _, began in calls]
+        start, found = (decode(model, layout).astype(np.float64) for model in (before, server.model))
+        # A client that crashed and returned in the round of its call has trained twice.
+        for chosen in itertools.product(*every):
+            changes = [
+                (one.trained.astype(np.float64), decode(one.began, layout).astype(np.float64), one.weight, tau)
+                for one, tau in zip(chosen, stale, strict=True)
+            ]
+            if close(found, plain_move(start, changes, settings.server_rate, settings.staleness), layout):
+                return True
+        return False
 
     def round_of(self, record: Record, **fields: Any) -> TrainedRound:
         staleness = record.staleness if isinstance(record, BufferRecord) else ()

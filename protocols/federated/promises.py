@@ -29,6 +29,7 @@ __all__ = [
     "layout_of",
     "next_model",
     "plain_average",
+    "plain_move",
     "points_of",
     "quantising",
 ]
@@ -124,6 +125,22 @@ def plain_average(models: Sequence[SentModel], quantised: Quantising | None = No
         integers += np.where(np.abs(scaled) < most, 0, most) * np.sign(scaled).astype(np.int64)
         total = (total + weight * integers % modulus) % modulus
     return (total.astype(np.float64) * (2 * clip / levels) - clip * sum(weights)) / sum(weights)
+
+
+def plain_move(
+    before: Numbers, changes: Sequence[tuple[Numbers, Numbers, float, int]], rate: float, exponent: float
+) -> Numbers:
+    """The model `before`, moved by a buffer of `changes`: w + eta_g sum n_i (1 + tau_i)^-a (y_i - w_i) / sum n_i.
+
+    A change has y_i and w_i, the trained model and the one that it began with, the weight n_i, and tau_i, the number of
+    moves between. `rate`: eta_g; `exponent`: a.
+    """
+    total = sum(weight for _, _, weight, _ in changes)
+    mean: Numbers = sum(
+        (weight * (1 + tau) ** -exponent * (trained - began) for trained, began, weight, tau in changes),
+        np.zeros(len(before)),
+    )
+    return before + rate * mean / total
 
 
 def quantising(settings: Any) -> Quantising | None:
