@@ -28,6 +28,7 @@ from tacit.protocols.federated.experiment import (
 )  # fmt: skip
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
+from tacit.protocols.federated.long_jobs import long_job_cautions
 from tacit.protocols.federated.prediction import FedavgThenXclp
 from tacit.protocols.federated.promises import PROMISES
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
@@ -140,7 +141,8 @@ class LocalTraining(NetworkTraining):
         return found
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        return noise_cautions(tables.privacy, tables.entropy) if self.private else super().cautions(tables, dealt)
+        own = noise_cautions(tables.privacy, tables.entropy) if self.private else super().cautions(tables, dealt)
+        return [*own, *long_job_cautions(tables, dealt)]
 
     def draws_noise(self, tables: TrainingTables) -> bool:
         return self.private and tables.privacy.noise_at == "clients"
