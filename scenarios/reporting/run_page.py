@@ -1,6 +1,7 @@
 """The page of one run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.reporting.printed import byte_table, energy_line, energy_table, formula_lines, message_lines
 from tacit.scenarios.reporting.recorded import RecordedRun
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
-from tacit.scenarios.running.folder import FolderError, formula_errors, message_bytes
+from tacit.scenarios.running.folder import FolderError, client_bytes, formula_errors, message_bytes
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, as_table
 from tacit.scenarios.seeing import timeline
@@ -115,9 +116,40 @@ def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
             element("h3", "By step and message type"),
             of_table(printed, "messages and bytes by step and message type"),
             *(element("p", note, class_="note") for note in notes),
+            *_clients(client_bytes(run.folder)),
             *_matrix(traffic),
         ]
     )
+
+
+Counts = tuple[int, int, int, int]
+"""The messages and bytes that a client sends, and those that it receives."""
+
+
+def _clients(found: Mapping[str, Counts]) -> Iterator[Html]:
+    """The messages and bytes of each client up and down; of many clients the means and the extremes."""
+    if not found:
+        return
+    heads = ("client", "messages up", "bytes up", "messages down", "bytes down")
+    rows: list[Sequence[str | Html]]
+    if len(found) <= _PARTIES:
+        rows = [_client(name, counts) for name, counts in found.items()]
+    else:
+        means = tuple(round(statistics.fmean(column)) for column in zip(*found.values(), strict=True))
+        rows = [_client(f"mean of {len(found):,} clients", means)]
+        for place, way in ((1, "up"), (3, "down")):
+            for word, choose in (("least", min), ("most", max)):
+                name = choose(found, key=lambda name: found[name][place])
+                rows.append(_client(f"{word} bytes {way}: {name}", found[name]))
+    yield element("h3", "By client")
+    yield table(heads, rows, heads[1:], title="messages and bytes by client")
+    more = "" if len(found) <= _PARTIES else " All clients are in the table of tacit bytes --by client."
+    what = "Each message counts once, as it is sent and as it is delivered, without retransmissions and headers of TCP."
+    yield element("p", what + more, class_="note")
+
+
+def _client(name: str, counts: Sequence[int]) -> Sequence[str | Html]:
+    return [name, *(bytes_of(value) if place % 2 else f"{value:,}" for place, value in enumerate(counts))]
 
 
 def _steps(run: RecordedRun) -> Html:

@@ -12,9 +12,12 @@ import pytest
 
 from tacit import load, run
 from tacit.protocols.privacy.spent import privacy_lines
-from tacit.scenarios.running.folder import locked
+from tacit.scenarios.reporting import run_page
+from tacit.scenarios.reporting.html import join
+from tacit.scenarios.running.folder import client_bytes, locked
+from tacit.sim.units import format_bytes
 from tests.earlier import without_digests
-from tests.pages import command, refused, report
+from tests.pages import Page, command, refused, report
 
 CRASH = 'fault=[{kind="crash", party="client/2", at="hamming.evaluate"}]'
 SCRIPT = "<script>alert(1)</script>"
@@ -166,6 +169,27 @@ def test_a_run_of_a_plugins_protocol_has_a_report(tmp_path: Path) -> None:
     page = report(run(load(example, ["engine=inline"]), out=tmp_path / "out").folder)
     assert "protocol secure-mean" in page.text and "secure_mean.py (SHA-256 " in page.text
     assert "output" in page.text and "The result is equal to the plaintext oracle." in page.text
+
+
+def test_a_report_has_the_bytes_of_each_client_up_and_down(run_with: Callable[..., Path]) -> None:
+    folder = run_with("one")
+    rows = report(folder).tables["messages and bytes by client"]
+    wanted = client_bytes(folder)
+    assert [row[0] for row in rows[1:]] == list(wanted)
+    assert [int(row[1].replace(",", "")) for row in rows[1:]] == [counts[0] for counts in wanted.values()]
+    sizes = [[counts[1], counts[3]] for counts in wanted.values()]
+    assert [[row[2], row[4]] for row in rows[1:]] == [[format_bytes(size) for size in both] for both in sizes]
+
+
+def test_a_report_of_many_clients_has_the_means_and_the_extremes() -> None:
+    counts = {f"client/{number}": (2, 100 + number, 3, 900 - number) for number in range(50)}
+    page = Page(str(join(run_page._clients(counts))))
+    rows = page.tables["messages and bytes by client"]
+    assert [row[0] for row in rows[1:]] == [
+        "mean of 50 clients", "least bytes up: client/0", "most bytes up: client/49", "least bytes down: client/49",
+        "most bytes down: client/0",
+    ]  # fmt: skip
+    assert rows[3][1:] == ["2", "149 B", "3", "851 B"] and "tacit bytes --by client" in page.text
 
 
 def test_many_parties_share_rows_of_the_matrix(run_with: Callable[..., Path]) -> None:
