@@ -18,7 +18,8 @@ HEAD = """\
 A scenario is a TOML file. Every key may be left out unless its default says "needed"; a key that is not listed
 here is an error. `tacit keys` prints the same list. On the command line, `--set TABLE.KEY=VALUE` changes a key.
 
-- A *duration* is a number of seconds, or text with a unit: `"40ms"`, `"1.5s"`, `"2min"` (ns, us, ms, s, min, h).
+- A *duration* is a number of seconds, or text with a unit: `"40ms"`, `"1.5s"`, `"2min"` (ns, us, ms, s, min, h). Text
+  without a unit, such as `"40"`, is an error.
 - A *rate* is text with a unit: `"20Mbit/s"`, `"1GB/s"` (bit/s to Gbit/s, B/s to GB/s), or `"unlimited"`.
 - A *file* is a path relative to the scenario file; in `--set`, to the current folder.
 """

@@ -6,8 +6,11 @@ earlier one are late, unless their type is lasting.
 
 A message may overtake another one of its sender. So an announcement that is `in_round` waits until the party has
 entered its round, and a message that `follows` others until one of these was taken (`tacit.sim.wire.Message`). A
-message that waits is checked when it is taken, as any other. At most `MOST_AHEAD` messages of each sender wait for a
-later (round, attempt) than the party's.
+message that waits is checked when it is taken, as any other.
+
+Both kinds of waiting messages together are bounded for each sender: at most `MOST_AHEAD`, with bodies of at most
+`MOST_BYTES_AHEAD` in all unless it is only one. Further ones are dropped. A message counts until it is taken or late,
+also after what it follows was taken. Messages that are not ahead are not bounded here.
 """
 
 from collections import Counter, deque
@@ -18,13 +21,16 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from tacit.parties.rest import Rest
 from tacit.sim.loop import SimLoop
 from tacit.sim.taps import Wait
-from tacit.sim.wire import Frame, Message, is_followed, is_lasting
+from tacit.sim.wire import Frame, Message, follows, is_followed, is_lasting
 
-__all__ = ["MOST_AHEAD", "Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
+__all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
 
 
 MOST_AHEAD = 4096
-"""The most messages of a sender that wait for a later (round, attempt) than the receiver's."""
+"""The most messages of a sender that wait for a later (round, attempt) than the receiver's, or for one they follow."""
+
+MOST_BYTES_AHEAD = 1 << 28
+"""The most bytes of these messages, unless there is only one."""
 
 Kinds = tuple[type[Message], ...]
 M = TypeVar("M", bound=Message)
@@ -110,7 +116,9 @@ class Mailbox:
         self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
-        self._ahead: Counter[str] = Counter()  # frames of a later stamp, by sender
+        self._ahead: Counter[str] = Counter()  # frames that were ahead when they arrived, by sender
+        self._bytes: Counter[str] = Counter()  # of their bodies
+        self._counted: set[int] = set()  # their identities
         self._taken: set[tuple[str, str]] = set()  # type and sender of messages of this stamp that others follow
         self.waiting: dict[Waiter, None] = {}  # in the order in which they began
         self._lanes: dict[str, dict[Waiter, None]] = {"": {}}  # the same, by `Waiter.lane`
@@ -138,10 +146,32 @@ class Mailbox:
     def _enter(self, stamp: tuple[int, int]) -> None:
         self.stamp = stamp
         self._taken.clear()
-        if self._ahead:
+        if self._counted:
             self._ahead.clear()
+            self._bytes.clear()
+            self._counted.clear()
         for frames in self._frames.values():
-            self._ahead.update(frame.sender for frame in frames if self._is_ahead(frame))
+            for frame in frames:
+                if self._waits(frame):
+                    self._count(frame)
+
+    def _count(self, frame: Frame) -> None:
+        self._counted.add(id(frame))
+        self._ahead[frame.sender] += 1
+        self._bytes[frame.sender] += len(frame.body)
+
+    def _uncount(self, frame: Frame) -> None:
+        if id(frame) in self._counted:
+            self._counted.remove(id(frame))
+            self._ahead[frame.sender] -= 1
+            self._bytes[frame.sender] -= len(frame.body)
+
+    def _waits(self, frame: Frame) -> bool:
+        """Return true if `frame` is of a later round or attempt, or follows a message that was not taken yet."""
+        if self._is_ahead(frame):
+            return True
+        first = follows(frame)
+        return bool(first) and not any((name, frame.sender) in self._taken for name in first)
 
     def _is_ahead(self, frame: Frame) -> bool:
         return (frame.round, frame.attempt) > self.stamp
@@ -151,8 +181,11 @@ class Mailbox:
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def is_full(self, frame: Frame) -> bool:
-        """Return true if `frame` is of a later round or attempt, and as many of its sender wait as may."""
-        return self._is_ahead(frame) and self._ahead[frame.sender] >= MOST_AHEAD
+        """Return true if `frame` would wait for its turn, and as many or as large ones of its sender wait as may."""
+        if not self._waits(frame):
+            return False
+        count, size = self._ahead[frame.sender], self._bytes[frame.sender] + len(frame.body)
+        return count >= MOST_AHEAD or (count > 0 and size > MOST_BYTES_AHEAD)
 
     def put(self, frame: Frame) -> None:
         """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one."""
@@ -160,10 +193,13 @@ class Mailbox:
         if frames is None:
             frames = self._frames[frame.type] = deque()
         elif is_lasting(frame) and any(one.sender == frame.sender for one in frames):
+            for one in frames:
+                if one.sender == frame.sender:
+                    self._uncount(one)
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
-        if self._is_ahead(frame):
-            self._ahead[frame.sender] += 1
+        if self._waits(frame):
+            self._count(frame)
         for waiter in self._concerned(frame):
             waiter.wake()
 
@@ -186,11 +222,12 @@ class Mailbox:
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
         """Enter a later (round, attempt). Removes and returns the frames that have become late."""
-        self._enter(stamp)
+        self.stamp = stamp
         late = [frame for frames in self._frames.values() for frame in frames if self.is_late(frame)]
         if late:
             for kind, frames in self._frames.items():
                 self._frames[kind] = deque(frame for frame in frames if not self.is_late(frame))
+        self._enter(stamp)
         for waiter in self.waiting:  # a message that was early may be the one it waits for
             waiter.wake()
         return late
@@ -215,8 +252,7 @@ class Mailbox:
                     at += 1
                     continue
                 del frames[at]
-                if self._is_ahead(frame):
-                    self._ahead[frame.sender] -= 1
+                self._uncount(frame)
                 message = self.owner.open(frame, kind)
                 if message is not None:
                     if is_followed(frame):

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, overload
 
 from tacit.parties.life import Lifecycle
-from tacit.parties.mailbox import MOST_AHEAD, Collected, Kinds, Mailbox, NoAnswer
+from tacit.parties.mailbox import MOST_AHEAD, MOST_BYTES_AHEAD, Collected, Kinds, Mailbox, NoAnswer
 from tacit.parties.rest import Rest, interned
 from tacit.parties.waiting import Arrivals, Watch, names_of, type_names
 from tacit.sim.clock import Timer
@@ -478,7 +478,8 @@ class Party(Lifecycle):
         elif self._mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
         elif self._mailbox.is_full(frame):
-            self._drop(frame, f"{MOST_AHEAD} of its messages of later rounds or attempts wait")
+            most = f"{MOST_AHEAD} messages and {MOST_BYTES_AHEAD >> 20} MiB may"
+            self._drop(frame, f"as many of its messages wait for their turn as may: {most}")
         else:
             self._mailbox.put(frame)
 

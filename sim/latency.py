@@ -15,7 +15,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.sim.units import DURATIONS, duration_with_unit
+from tacit.sim.units import DURATIONS, duration
 
 __all__ = ["Latency", "added", "parse_latency", "uniforms"]
 
@@ -93,25 +93,25 @@ def _rest(make: Callable[[], np.random.Generator], draw: Draw) -> Iterator[float
 
 
 def _constant(text: str) -> Draw:
-    seconds = duration_with_unit(text)
+    seconds = duration(text)
     return lambda rng, count: np.full(count, seconds)
 
 
 def _normal(text: str) -> Draw:
-    mean, deviation = (duration_with_unit(part) for part in _parts(text, 2))
+    mean, deviation = (duration(part) for part in _parts(text, 2))
     return lambda rng, count: np.maximum(rng.normal(mean, deviation, count), 0.0)
 
 
 def _lognormal(text: str) -> Draw:
     median_text, sigma_text = _parts(text, 2)
-    median, sigma = duration_with_unit(median_text), float(sigma_text)
+    median, sigma = duration(median_text), float(sigma_text)
     if not (median > 0 and 0 <= sigma <= 10):
         raise ValueError("the median must be > 0 and sigma a number from 0 to 10")
     return lambda rng, count: rng.lognormal(math.log(median), sigma, count)
 
 
 def _uniform(text: str) -> Draw:
-    low, high = (duration_with_unit(part) for part in _parts(text, 2))
+    low, high = (duration(part) for part in _parts(text, 2))
     if low > high:
         raise ValueError("the low end must not lie above the high end")
     return lambda rng, count: rng.uniform(low, high, count)
@@ -147,7 +147,7 @@ def _samples(rows: list[list[str]]) -> list[float]:
     (at, unit), first = (found[0], 1) if found else ((0, ""), 0)
     if strange := next((row for row in rows if len(row) != len(head)), None):
         raise ValueError(f"the line {','.join(strange)!r} has {len(strange)} columns, the first one {len(head)}")
-    return [duration_with_unit(f"{row[at].strip()}{unit}") for row in rows[first:]]
+    return [duration(f"{row[at].strip()}{unit}") for row in rows[first:]]
 
 
 _UNITS = {"latency": "", **{f"latency_{unit}": unit for unit in DURATIONS}}
@@ -182,4 +182,4 @@ def parse_latency(text: str) -> Latency:
         if colon and make is _csv:
             raise ValueError(f"{text!r} names no delays: {problem}") from None
         raise ValueError(f"{text!r} is no latency: {problem}; {_ALLOWED}") from None
-    return Latency(text, draw, None if colon else duration_with_unit(text))
+    return Latency(text, draw, None if colon else duration(text))

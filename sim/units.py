@@ -7,8 +7,8 @@ import math
 import re
 
 __all__ = [
-    "DURATIONS", "DURATION_PATTERN", "RATE_PATTERN", "WITH_UNIT_PATTERN", "Duration", "duration", "duration_with_unit",
-    "format_bytes", "format_duration", "format_joules", "rate",
+    "DURATIONS", "DURATION_PATTERN", "RATE_PATTERN", "Duration", "duration", "format_bytes", "format_duration",
+    "format_joules", "rate", "seconds_or_duration",
 ]  # fmt: skip
 
 Duration = str | float
@@ -24,10 +24,10 @@ _BYTES_PER_SECOND = {
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([^\s0-9].*?)?\s*")
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+)"
-DURATION_PATTERN = rf"\s*{_NUMBER}\s*({'|'.join(_SECONDS)})?\s*"
+_NOTHING = r"(0+(\.0*)?|\.0+)([eE][+-]?[0-9]+)?"
+_ZERO = re.compile(_NOTHING)
+DURATION_PATTERN = rf"\s*({_NOTHING}|{_NUMBER}\s*({'|'.join(_SECONDS)}))\s*"
 """A regular expression, without anchors, of the texts that `duration` accepts, regardless of their size."""
-WITH_UNIT_PATTERN = rf"\s*(0+(\.0*)?|{_NUMBER}\s*({'|'.join(_SECONDS)}))\s*"
-"""A regular expression, without anchors, of the texts that `duration_with_unit` accepts, regardless of their size."""
 RATE_PATTERN = rf"\s*(unlimited|{_NUMBER}\s*({'|'.join(_BYTES_PER_SECOND)}))\s*"
 """A regular expression, without anchors, of the texts that `rate` accepts, regardless of their size."""
 
@@ -45,7 +45,8 @@ def _quoted(text: str) -> str:
 def duration(value: str | float) -> float:
     """Parse a duration such as ``"40ms"``, or a number of seconds. Returns seconds >= 0.
 
-    Raises ValueError, with the allowed forms, for anything else.
+    Raises ValueError, with the allowed forms, for anything else: also for a text without a unit, such as ``"40"``,
+    which could be milliseconds. ``"0"`` needs no unit.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not a duration; allowed: {_DURATION_ALLOWED}")
@@ -62,18 +63,18 @@ def duration(value: str | float) -> float:
     seconds = float(match[1]) * factor if factor >= 1 else float(match[1]) / round(1 / factor)
     if seconds > _LONGEST:
         raise ValueError(f"{_quoted(value)} is too long; allowed: up to {_LONGEST:g} s")
+    if match[2] is None and _ZERO.fullmatch(match[1]) is None:
+        raise ValueError(f"{_quoted(value)} has no unit; allowed: such as {value.strip()}ms ({', '.join(_SECONDS)})")
     return seconds
 
 
-def duration_with_unit(text: str) -> float:
-    """Parse a duration with a unit, such as ``"40ms"``. Returns seconds >= 0.
+def seconds_or_duration(text: str) -> float:
+    """Parse a cell of a column in seconds: a bare number of seconds, or a `duration`. Returns seconds >= 0.
 
-    Raises ValueError for anything else, such as ``"40"``, which could be milliseconds; ``"0"`` needs no unit.
+    Raises ValueError for anything else.
     """
-    seconds = duration(text)
-    if seconds and (match := _QUANTITY.fullmatch(text)) is not None and match[2] is None:
-        raise ValueError(f"{_quoted(text)} has no unit; allowed: such as {text.strip()}ms ({', '.join(_SECONDS)})")
-    return seconds
+    match = _QUANTITY.fullmatch(text)
+    return duration(f"{match[1]}s" if match is not None and match[2] is None else text)
 
 
 def rate(value: str) -> float:

@@ -4,7 +4,7 @@ import csv
 import math
 from pathlib import Path
 
-from tacit.sim.units import duration
+from tacit.sim.units import seconds_or_duration
 
 __all__ = ["Uptimes", "availability_file"]
 
@@ -63,7 +63,7 @@ def _row(cells: list[str], line: str) -> tuple[str, float, float]:
     times = []
     for column, cell in zip(_COLUMNS[1:], cells[1:], strict=True):
         try:
-            times.append(math.inf if column == "down" and cell.strip() in ("", "inf") else duration(cell))
+            times.append(math.inf if column == "down" and cell.strip() in ("", "inf") else seconds_or_duration(cell))
         except ValueError as error:
             raise ValueError(f"{line}, column {column}: {error}") from None
     if not (party := cells[0].strip()):

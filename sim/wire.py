@@ -318,6 +318,11 @@ def is_lasting(frame: Frame) -> bool:
     return _types[frame.type].lasting
 
 
+def follows(frame: Frame) -> tuple[str, ...]:
+    """The types of messages of which messages of the frame's type follow one; () if they follow none."""
+    return _types[frame.type].follows
+
+
 def is_followed(frame: Frame) -> bool:
     """True if messages of some type follow those of the frame's type."""
     return frame.type in _followed

@@ -13,7 +13,7 @@ import numpy as np
 from tacit.parties.fleet.energy import Processor, Radio, parse_processor, parse_radio
 from tacit.parties.fleet.keys import ClientKeys
 from tacit.sim.latency import Latency, parse_latency
-from tacit.sim.units import duration, rate
+from tacit.sim.units import rate, seconds_or_duration
 
 __all__ = ["Amount", "Kind", "devices_file", "kind_of", "uptimes_file"]
 
@@ -180,7 +180,8 @@ def uptimes_file(path: str) -> list[list[tuple[float, float]]]:
         try:
             if len(cells) != len(names):
                 raise ValueError(f"{len(cells)} cells; {','.join(names)} are needed")
-            up, down = duration(up_text), math.inf if down_text in ("", "inf") else duration(down_text)
+            up = seconds_or_duration(up_text)
+            down = math.inf if down_text in ("", "inf") else seconds_or_duration(down_text)
         except ValueError as error:
             raise ValueError(f"{path}: line {number}: {error}") from None
         trace = found.setdefault("".join(name), [])

@@ -19,7 +19,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import EACH, Key, keys, structure
 from tacit.scenarios.schema.scenario import Client, ProtocolKeys
 from tacit.sim.faults import DEFAULT_KIND, DRAWN, KINDS, Fault
-from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN, WITH_UNIT_PATTERN
+from tacit.sim.units import DURATION_PATTERN, RATE_PATTERN
 
 __all__ = ["DRAFT", "TITLE", "scenario_schema", "schema_text"]
 
@@ -33,7 +33,7 @@ _LATENCY = r"\s*((normal|lognormal|uniform)\s*:[^,]+,[^,]+|csv\s*:.+)"
 _PATTERNS = {
     "duration": f"^{DURATION_PATTERN}$",
     "rate": f"^{RATE_PATTERN}$",
-    "distribution": f"^({WITH_UNIT_PATTERN}|{_LATENCY})$",
+    "distribution": f"^({DURATION_PATTERN}|{_LATENCY})$",
 }
 """The pattern of a key's text, by its unit."""
 

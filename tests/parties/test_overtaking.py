@@ -28,6 +28,12 @@ class OvertakingOrder(Message):
     text: str
 
 
+class OvertakingOther(Message):
+    """A message that follows none."""
+
+    text: str
+
+
 async def of_round_2(me: Any) -> None:
     """Open an attempt of round 2."""
     me.advance(2, 1)
@@ -145,7 +151,46 @@ def test_a_sender_has_a_bounded_number_of_messages_that_wait_for_a_later_round(
         ("b", "2.0"), ("b", "2.1"), ("b", "2.2"), ("c", "of another sender"),
         ("b", "3.0"), ("b", "3.1"), ("b", "3.2"),
     ]  # fmt: skip
-    assert len([note for note in run.notes("drop") if "of its messages of later rounds or attempts wait" in note]) == 4
+    assert (
+        len([note for note in run.notes("drop") if "as many of its messages wait for their turn as may" in note]) == 4
+    )
+
+
+def test_the_bytes_of_messages_that_wait_are_bounded_too(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of those that follow a message that does not come; one alone may be larger, and others are not counted."""
+    monkeypatch.setattr(mailbox, "MOST_BYTES_AHEAD", 1000)
+
+    async def flood(me: Any) -> None:
+        me.advance(1, 1)
+        for number in range(4):
+            me.send("a", OvertakingOrder(f"{number}" + 400 * "x"))  # the third is too much
+        for number in range(4):
+            me.send("a", OvertakingOther(f"{number}" + 400 * "x"))  # follows nothing
+        me.send("a", me.Note("first"))
+        me.advance(2, 0)
+        me.send("a", me.Note(2000 * "y"))
+        await asyncio.sleep(1)
+        me.advance(3, 0)
+        me.send("a", me.Note(2000 * "z"))  # nothing else waits by now
+        me.send("a", me.Note("small"))
+
+    async def wait(me: Any) -> None:
+        me.advance(1, 1)
+        await asyncio.sleep(0.5)
+        me.heard.append((await me.recv(me.Note, "b", 5.0)).text)
+        for kind in (OvertakingOrder, OvertakingOrder, *[OvertakingOther] * 4):
+            me.heard.append((await me.recv(kind, "b", 5.0)).text[0])
+        await in_vain(me, OvertakingOrder)
+        await asyncio.sleep(1)
+        me.advance(3, 0)
+        me.heard.append((await me.recv(me.Note, "b", 5.0)).text[0])
+        await in_vain(me, me.Note)
+
+    run = stage({"a": wait, "b": flood}).run()
+    assert run.heard("a") == ["first", "0", "1", "0", "1", "2", "3", "z"]
+    assert (
+        len([note for note in run.notes("drop") if "as many of its messages wait for their turn as may" in note]) == 4
+    )
 
 
 def test_a_waiting_message_of_an_incarnation_that_is_gone_is_dropped_at_its_turn(stage: Stage) -> None:

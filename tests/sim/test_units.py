@@ -6,18 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.sim.units import duration, format_bytes, format_duration, rate
+from tacit.sim.units import duration, format_bytes, format_duration, rate, seconds_or_duration
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("40ms", 0.04), ("1.5 s", 1.5), ("250us", 250e-6), ("250µs", 250e-6), ("3ns", 3e-9), ("2min", 120.0),
-        ("1h", 3600.0), ("7", 7.0), (".5s", 0.5), ("1e3ms", 1.0), (3, 3.0), (0.25, 0.25), ("0ms", 0.0),
+        ("1h", 3600.0), ("0", 0.0), ("0E0", 0.0), (".5s", 0.5), ("1e3ms", 1.0), (3, 3.0), (0.25, 0.25), ("0ms", 0.0),
     ],
 )  # fmt: skip
 def test_texts_of_durations_are_read_as_seconds(text: str | float, seconds: float) -> None:
     assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["7", "1.5", "1e3", "1e-400"])
+def test_a_duration_in_text_needs_a_unit_and_a_column_of_seconds_does_not(text: str) -> None:
+    with pytest.raises(ValueError, match=rf'"{text}" has no unit; allowed: such as {text}ms'):
+        duration(text)
+    assert seconds_or_duration(f" {text} ") == float(text)
+    assert seconds_or_duration(f"{text}min") == duration(f"{text}min")
 
 
 @pytest.mark.parametrize("text", ["", "ms", "-1s", "1 parsec", "nan", "inf", "1,5s", -1, math.nan, math.inf, True])
