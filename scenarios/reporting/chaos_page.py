@@ -22,6 +22,7 @@ from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.runner import carry_out
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.faults import Crash
+from tacit.sim.grammar import in_number
 
 __all__ = ["chaos_page"]
 
@@ -100,7 +101,7 @@ def chaos_page(path: Path) -> str:
         Section("runs", "Every run", _listed(verdicts)),
         Section("promises", "The promises", _promises(promises)),
     ]
-    about = f"A chaos sweep of {len(runs)} runs · the scenario's seed {found['seed']} · {file.parent}"
+    about = in_number(f"A chaos sweep of {len(runs)} runs") + f" · the scenario's seed {found['seed']} · {file.parent}"
     return page(str(found["scenario"]), about, sections)
 
 
@@ -115,7 +116,7 @@ def _verdict(runs: int, broken: int, promises: int, found: dict[str, Any]) -> Ht
     elif broken:
         head = f"A promise was broken in {broken} of {runs} runs"
     colour = "bad" if broken else "good" if runs and not useless else "warn"
-    content = [element("p", head, class_=f"outcome {colour}", data_name="outcome")]
+    content = [element("p", in_number(head), class_=f"outcome {colour}", data_name="outcome")]
     if useless:
         content.append(element("p", str(calm.get("reason", ""))))
     ended = found.get("ended_by") or ("interrupted" if found.get("interrupted") else "")

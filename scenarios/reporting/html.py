@@ -5,6 +5,7 @@ from html import escape
 from typing import SupportsFloat
 
 from tacit.scenarios.console.printing import Table
+from tacit.sim.grammar import in_number
 from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "seconds_of", "table"]
@@ -123,4 +124,4 @@ def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
 def details(summary: str, *content: Content, opened: bool = False, printed: bool = True) -> Html:
     """A section that opens on demand, and is always open in print unless it is too wide for paper."""
     class_ = None if printed else "screen"
-    return element("details", element("summary", summary), *content, open=opened, class_=class_)
+    return element("details", element("summary", in_number(summary)), *content, open=opened, class_=class_)

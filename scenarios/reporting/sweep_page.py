@@ -18,6 +18,7 @@ from tacit.scenarios.schema.scenario import Scenario
 from tacit.scenarios.sweeping.folder import read_options, runs_of
 from tacit.scenarios.sweeping.runs import Cell, cell
 from tacit.scenarios.sweeping.tables import Written, read_table
+from tacit.sim.grammar import in_number
 from tacit.sim.units import duration, rate
 
 __all__ = ["sweep_page"]
@@ -51,7 +52,7 @@ def sweep_page(folder: Path) -> str:
         Section("runs", "Runs", _every(runs, scenarios)),
     ]
     title = results[0].title or results[0].scenario if results else asked.file
-    return page(title, f"A sweep of {len(runs)} runs · {folder}", sections)
+    return page(title, in_number(f"A sweep of {len(runs)} runs") + f" · {folder}", sections)
 
 
 def _result(path: Path) -> Result | None:
@@ -79,7 +80,7 @@ def _verdict(runs: Sequence[Run], command: str) -> Html:
     outcomes = Counter(result.outcome for result in results)
     left = len(found) - len(results)
     good = outcomes["completed"] == len(found)
-    head = f"{outcomes['completed']} of {len(found)} runs completed"
+    head = in_number(f"{outcomes['completed']} of {len(found)} runs completed")
     others = [f"{count} {outcome}" for outcome, count in outcomes.items() if outcome != "completed"]
     others += [f"{left} without a result"] if left else []
     parts = [
