@@ -40,6 +40,7 @@ PATTERNS = {
     "sim/deployed/connection.py": "lines of a log of which few are to be shown; no fact is taken out of them",
     "sim/plugged/__init__.py": "tracebacks of Python, which workers send as texts; names of modules",
     "sim/triggers.py": "names of parties",
+    "sim/grammar.py": "counted nouns in sentences for the user, put into the singular",
     "sim/units.py": "quantities, as the user writes them",
 }
 """The files with regular expressions, and what they are applied to: what users and other programs write, and names."""
