@@ -23,6 +23,7 @@ from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.local_update import Active, Addition, Batch, Run
 from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.parties.learning.tasks import TASKS, Classification, Task, TaskKind
 from tacit.protocols.federated.algorithms import UPDATES, Update
 from tacit.protocols.federated.method import Averaged, Companion
 from tacit.protocols.federated.server_update import ServerUpdate
@@ -41,6 +42,7 @@ __all__ = [
     "Addition",
     "Averaged",
     "Batch",
+    "Classification",
     "Companion",
     "Dataset",
     "HammingOptions",
@@ -50,12 +52,14 @@ __all__ = [
     "SecureHamming",
     "SecureRowSums",
     "ServerUpdate",
+    "Task",
     "add_dataset",
     "add_hamming",
     "add_learner",
     "add_model",
     "add_row_sums",
     "add_server_update",
+    "add_task",
 ]
 
 
@@ -76,6 +80,18 @@ def add_model(
     _check("build", build, callable(build), "a function of a ModelSpec")
     _check_text(description)
     MODELS.add(name, spec.ModelKind(description, smallest, channels, False, normalised, build))
+
+
+def add_task(name: str, description: str, task: Task) -> None:
+    """Add a task for `training.task`: an object of a class derived from `Task`, with `loss` and `metrics`.
+
+    Raises TypeError and ValueError.
+    """
+    _check("task", task, isinstance(task, Task), "an object of a class derived from Task")
+    _check("loss", task, type(task).loss is not Task.loss, "a task with a method `loss(model, batch)`")
+    _check_text(description)
+    check_class(type(task))
+    TASKS.add(name, TaskKind(description, task))
 
 
 def add_learner(name: str, description: str, learner: Callable[..., Learner], *, texts: bool = False) -> None:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from tacit.parties.client import Client as ClientParty
     from tacit.parties.client import DismissedError
     from tacit.parties.data.dataset import Dataset
-    from tacit.parties.learning.local_update import Active, Addition
+    from tacit.parties.learning.local_update import Active, Addition, Batch
     from tacit.parties.learning.spec import ModelSpec
+    from tacit.parties.learning.tasks import Classification, Task
     from tacit.parties.party import NoAnswer
     from tacit.parties.server import Server as ServerParty
     from tacit.protocols.declaration import Declaration as Protocol
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         add_model,
         add_row_sums,
         add_server_update,
+        add_task,
     )
     from tacit.protocols.promises import Promise
     from tacit.protocols.registry import add as add_protocol
@@ -107,6 +109,9 @@ else:
         "Abort": "tacit.protocols.outcome.Abort",
         "Active": "tacit.parties.learning.local_update.Active",
         "Addition": "tacit.parties.learning.local_update.Addition",
+        "Batch": "tacit.parties.learning.local_update.Batch",
+        "Classification": "tacit.parties.learning.tasks.Classification",
+        "Task": "tacit.parties.learning.tasks.Task",
         "Dataset": "tacit.parties.data.dataset.Dataset",
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",
@@ -137,6 +142,7 @@ else:
         "add_protocol": "tacit.protocols.registry.add",
         "add_row_sums": "tacit.protocols.plugins.add_row_sums",
         "add_server_update": "tacit.protocols.plugins.add_server_update",
+        "add_task": "tacit.protocols.plugins.add_task",
         "Counted": "tacit.scenarios.reporting.counted.Counted",
         "Comparison": "tacit.scenarios.seeing.compare.Comparison",
         "Predicted": "tacit.scenarios.sweeping.predicted.Predicted",
@@ -181,8 +187,10 @@ __all__ = [
     "Addition",
     "Attack",
     "BadValues",
+    "Batch",
     "Byzantine",
     "Cells",
+    "Classification",
     "Client",
     "ClientParty",
     "Comparison",
@@ -230,6 +238,7 @@ __all__ = [
     "Step",
     "Survival",
     "Sweep",
+    "Task",
     "Training",
     "Watch",
     "add_dataset",
@@ -239,6 +248,7 @@ __all__ = [
     "add_protocol",
     "add_row_sums",
     "add_server_update",
+    "add_task",
     "bytes",
     "chaos",
     "compare",

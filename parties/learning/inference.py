@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, torch
+from tacit.parties.learning.local_update import Batch
 from tacit.parties.learning.networks import NeuralNetwork
 from tacit.parties.learning.parameters import loaded
 from tacit.parties.learning.sgd import as_images, scaled
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import task_of
 
-__all__ = ["embed_all", "logits", "probabilities"]
+__all__ = ["embed_all", "logits", "measured", "probabilities"]
 
 Points = NDArray[np.generic]
 
@@ -31,6 +33,22 @@ def logits(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> N
 def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: str) -> NDArray[np.float32]:
     """The probabilities of the classes for every point."""
     return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
+
+
+def measured(spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str) -> dict[str, float]:
+    """The metrics of the network's task over all points, and their mean "loss", which is the first of them."""
+    task, where = task_of(spec.task), choose_device(device)
+    network = loaded(spec, where, parameters).eval()
+    found, total = [], 0.0
+    with torch.inference_mode():
+        for at in range(0, max(1, len(images)), BATCH):
+            inputs = scaled(as_images(spec, images[at : at + BATCH]).to(where, copy=True))
+            wanted = torch.from_numpy(np.array(targets[at : at + BATCH])).to(where)
+            batch = Batch(inputs, wanted, len(inputs), network, lambda augmentation="none", same=inputs: same)
+            total += float(task.loss(network, batch).mean()) * len(inputs)
+            found.append(batch.outputs.float().cpu())
+    numbers = task.metrics(torch.cat(found).numpy(), targets)
+    return {"loss": total / len(images), **{name: float(value) for name, value in numbers.items()}}
 
 
 def _run(

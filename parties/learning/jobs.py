@@ -31,6 +31,7 @@ __all__ = [
     "layout",
     "least_batch",
     "logits",
+    "measured",
     "predict",
     "probabilities",
     "require_torch",
@@ -200,6 +201,20 @@ def accuracy(
     if not known.all():  # else a copy of all points would be made
         images, labels = images[known], labels[known]
     return float((predict(spec, parameters, images, device) == labels).mean())
+
+
+def measured(
+    spec: ModelSpec, parameters: bytes, images: Images, targets: NDArray[np.generic], device: str = "auto"
+) -> dict[str, float]:
+    """The metrics of the network's task by name, over points with their targets (n, ...): "loss", then the task's own.
+
+    Points without a target (-1 for a class) must be left out. Raises ValueError without points.
+    """
+    from tacit.parties.learning import inference
+
+    if not len(images):
+        raise ValueError("metrics need a point with a target; there is none")
+    return inference.measured(spec, parameters, images, targets, device)
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:

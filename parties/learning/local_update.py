@@ -6,6 +6,7 @@ It needs no torch.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -157,16 +158,36 @@ class InvalidReceived(ValueError):
 
 @dataclass
 class Batch:
-    """One batch: the augmented images, the first `labeled` of which have labels, and their logits (with gradient).
+    """One batch of n points: their `inputs`, augmented, (n, *shape), and `targets` (n, ...).
 
-    `view(augmentation)` gives the same images augmented again, by the update's augmentation or by the one named.
+    The first `labeled` of them have labels. `view(augmentation)` gives the same inputs augmented again, by the update's
+    augmentation or by the one named. For images and their classes, `images`, `labels` and `logits` are further names of
+    inputs, targets and outputs.
     """
 
-    images: "Tensor"
-    labels: "Tensor"
+    inputs: "Tensor"
+    targets: "Tensor"
     labeled: int
-    logits: "Tensor"
+    network: "NeuralNetwork"
     view: "Callable[..., Tensor]"
+
+    @cached_property
+    def outputs(self) -> "Tensor":
+        """The network's outputs for the inputs, with gradient, computed at first use."""
+        found: Tensor = self.network(self.inputs)
+        return found
+
+    @property
+    def images(self) -> "Tensor":
+        return self.inputs
+
+    @property
+    def labels(self) -> "Tensor":
+        return self.targets
+
+    @property
+    def logits(self) -> "Tensor":
+        return self.outputs
 
 
 @dataclass

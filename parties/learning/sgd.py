@@ -23,6 +23,7 @@ from tacit.parties.learning.local_update import (
 )
 from tacit.parties.learning.parameters import entries, flatten, loaded
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import task_of
 
 __all__ = ["as_images", "augment", "on_device", "scaled", "train"]
 
@@ -128,6 +129,7 @@ def train(
 ) -> Trained:
     """The result of local training; see `tacit.parties.learning.jobs.train`."""
     device = choose_device(update.device)
+    losses_of = task_of(spec.task).loss
     labeled, others = update.usable(data)
     plan = update.batches(len(labeled), len(others))
     rate = update.rate(len(labeled), round_number)
@@ -150,15 +152,13 @@ def train(
             def view(augmentation: str = update.augmentation, raw: Tensor = raw) -> Tensor:
                 return augment(augmentation, raw, random)
 
-            seen, targets = view(), labels[chosen]
-            logits = network(seen)
-            losses = nn.functional.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
-            size = len(rows)
-            if size not in shares:
-                shares[size] = weights / size
-            loss = torch.dot(losses, shares[size][chosen])
-            batch = Batch(seen, targets, known, logits, view)
-            objective = loss
+            batch = Batch(view(), labels[chosen], known, network, view)
+            objective = losses_of(network, batch)
+            if objective.dim():
+                size = len(rows)
+                if size not in shares:
+                    shares[size] = weights / size
+                objective = torch.dot(objective, shares[size][chosen])
             for addition in active:
                 term = addition.loss(batch)
                 objective = objective if term is None else objective + term

@@ -68,7 +68,8 @@ class ModelSpec:
     `shape` is that of one input, (channels, height, width) or (d,). `width` multiplies the channels of a network that
     allows it. `embedding` is the number of features of `linear_embedding`. `normalised` is true if features are scaled
     to length 1 (None: the network's default). `mean` and `std`, one number a channel, standardise images inside the
-    network, so that data and augmentation stay in [0, 1]. Raises ValueError.
+    network, so that data and augmentation stay in [0, 1]. `task` is the name of one of `tasks.TASKS`. Raises
+    ValueError.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ModelSpec:
     normalised: bool | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    task: str = "classification"
 
     def __post_init__(self) -> None:
         kind, where = MODELS[self.name], f"model {self.name!r}"

@@ -11,6 +11,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.learners import LearnerError
 from tacit.parties.learning.spec import MODELS, ModelError
+from tacit.parties.learning.tasks import TASKS
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.shamir import PRIME
@@ -58,6 +59,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     except MissingExtra as missing:
         raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
     check_name("model.name", tables.model.name, MODELS)
+    check_name("training.task", tables.training.task, TASKS)
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)

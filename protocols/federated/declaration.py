@@ -58,9 +58,9 @@ LEARNING = (
 TRAINING = tuple(
     f"training.{key}"
     for key in (
-        "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum", "weight_decay",
-        "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients", "failure_exponent",
-        "weighting",
+        "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum",
+        "weight_decay", "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients",
+        "failure_exponent", "weighting",
     )
 )  # fmt: skip
 """The keys of rounds in which clients train on labels."""

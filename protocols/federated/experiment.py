@@ -215,8 +215,9 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
     """The network of the run. Raises ValueError if it does not fit the data."""
     model = tables.model
     return ModelSpec(
-        model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean, model.std
-    )
+        model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean,
+        model.std, tables.training.task,
+    )  # fmt: skip
 
 
 def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Protocol
 from msgspec import Meta
 
 from tacit.parties.learning.spec import MODELS
+from tacit.parties.learning.tasks import TASKS
 from tacit.protocols.federated.algorithms import UPDATES
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys, about
@@ -33,6 +34,9 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and the averaging of models."""
 
+    task: Annotated[str, about("The task, which says loss, predictions and metrics: {listed}.", listed=TASKS)] = (
+        "classification"
+    )
     rounds: Annotated[int, about("Number of rounds.", ge=1, unit="rounds")] = 20
     share: Annotated[
         float,
