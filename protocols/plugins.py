@@ -19,11 +19,12 @@ from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.sets import DATASETS, READERS, Own
 from tacit.parties.datasets.catalogue import About
 from tacit.parties.learning import learners, spec
+from tacit.parties.learning.fits import FITS, Fit, FitData, FitKind, FitSettings
 from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.local_update import Active, Addition, Batch, Run
 from tacit.parties.learning.spec import MODELS, ModelSpec
-from tacit.parties.learning.tasks import TASKS, Classification, Task, TaskKind
+from tacit.parties.learning.tasks import TASKS, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
 from tacit.protocols.federated.algorithms import UPDATES, Update
 from tacit.protocols.federated.method import Averaged, Companion
 from tacit.protocols.federated.server_update import ServerUpdate
@@ -45,15 +46,21 @@ __all__ = [
     "Classification",
     "Companion",
     "Dataset",
+    "FitData",
+    "FitSettings",
     "HammingOptions",
     "Learner",
     "ModelSpec",
+    "MultiLabel",
+    "NextToken",
+    "Regression",
     "Run",
     "SecureHamming",
     "SecureRowSums",
     "ServerUpdate",
     "Task",
     "add_dataset",
+    "add_fit",
     "add_hamming",
     "add_learner",
     "add_model",
@@ -66,16 +73,17 @@ __all__ = [
 def add_model(
     name: str,
     description: str,
-    build: "Callable[[ModelSpec], tuple[nn.Module, nn.Module]]",
+    build: "Callable[[ModelSpec], nn.Module | tuple[nn.Module, nn.Module]]",
     *,
     smallest: int = 0,
     channels: int = 0,
     normalised: bool = False,
 ) -> None:
-    """Add a network for `model.name`: `build` makes its body and its last, linear layer from a spec (shape, classes).
+    """Add a network for `model.name`: `build` makes it, as one torch module, from a spec (shape, classes, task).
 
-    The body computes the features, which are scaled to length 1 if `normalised`. `smallest` is the least height and
-    width of an image, `channels` the required number of channels, 0 for any. Raises TypeError and ValueError.
+    Protocols that use features of points (XCLP, `fedavg+xclp`) need two modules instead, the body and the last, linear
+    layer: the body computes the features, which are scaled to length 1 if `normalised`. `smallest` is the least height
+    and width of an image, `channels` the required number of channels, 0 for any. Raises TypeError and ValueError.
     """
     _check("build", build, callable(build), "a function of a ModelSpec")
     _check_text(description)
@@ -92,6 +100,21 @@ def add_task(name: str, description: str, task: Task) -> None:
     _check_text(description)
     check_class(type(task))
     TASKS.add(name, TaskKind(description, task))
+
+
+def add_fit(name: str, description: str, fit: Fit, *, passes: float = 1.0) -> None:
+    """Add local training of your own for `training.fit`: `fit(model, data, settings, generator)` trains `model`.
+
+    It replaces the loop over batches of one client in one round. `model` is the network with the numbers that the
+    client received, `data` a `FitData`, `settings` a `FitSettings`, and `generator` a torch.Generator for shuffling,
+    the same in each repetition; the global generators are seeded, too. It changes the model and returns its figures by
+    name: "loss" is reported and averaged. `passes` is its work for virtual time, as a multiple of that of the loop.
+    Raises TypeError and ValueError.
+    """
+    _check("fit", fit, callable(fit), "a function of model, data, settings and generator")
+    _check("passes", passes, isinstance(passes, int | float) and 0 < passes < float("inf"), "a number > 0")
+    _check_text(description)
+    FITS.add(name, FitKind(description, fit, float(passes)))
 
 
 def add_learner(name: str, description: str, learner: Callable[..., Learner], *, texts: bool = False) -> None:

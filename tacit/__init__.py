@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from tacit.parties.client import Client as ClientParty
     from tacit.parties.client import DismissedError
     from tacit.parties.data.dataset import Dataset
-    from tacit.parties.learning.local_update import Active, Addition, Batch
+    from tacit.parties.learning.batch import Batch
+    from tacit.parties.learning.fits import FitData, FitSettings
+    from tacit.parties.learning.local_update import Active, Addition
     from tacit.parties.learning.spec import ModelSpec
-    from tacit.parties.learning.tasks import Classification, Task
+    from tacit.parties.learning.tasks import Classification, MultiLabel, NextToken, Regression, Task
     from tacit.parties.party import NoAnswer
     from tacit.parties.server import Server as ServerParty
     from tacit.protocols.declaration import Declaration as Protocol
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from tacit.protocols.parts import Found, Phase
     from tacit.protocols.plugins import (
         add_dataset,
+        add_fit,
         add_hamming,
         add_learner,
         add_model,
@@ -109,8 +112,13 @@ else:
         "Abort": "tacit.protocols.outcome.Abort",
         "Active": "tacit.parties.learning.local_update.Active",
         "Addition": "tacit.parties.learning.local_update.Addition",
-        "Batch": "tacit.parties.learning.local_update.Batch",
+        "Batch": "tacit.parties.learning.batch.Batch",
         "Classification": "tacit.parties.learning.tasks.Classification",
+        "FitData": "tacit.parties.learning.fits.FitData",
+        "FitSettings": "tacit.parties.learning.fits.FitSettings",
+        "MultiLabel": "tacit.parties.learning.tasks.MultiLabel",
+        "NextToken": "tacit.parties.learning.tasks.NextToken",
+        "Regression": "tacit.parties.learning.tasks.Regression",
         "Task": "tacit.parties.learning.tasks.Task",
         "Dataset": "tacit.parties.data.dataset.Dataset",
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
@@ -136,6 +144,7 @@ else:
         "Step": "tacit.protocols.steps.Step",
         "Watch": "tacit.scenarios.running.runner.Watch",
         "add_dataset": "tacit.protocols.plugins.add_dataset",
+        "add_fit": "tacit.protocols.plugins.add_fit",
         "add_hamming": "tacit.protocols.plugins.add_hamming",
         "add_learner": "tacit.protocols.plugins.add_learner",
         "add_model": "tacit.protocols.plugins.add_model",
@@ -205,6 +214,8 @@ __all__ = [
     "Experiment",
     "Fault",
     "Findings",
+    "FitData",
+    "FitSettings",
     "Found",
     "Histogram",
     "Host",
@@ -214,8 +225,10 @@ __all__ = [
     "Message",
     "Model",
     "ModelSpec",
+    "MultiLabel",
     "Needs",
     "Network",
+    "NextToken",
     "NoAnswer",
     "OneShot",
     "Phase",
@@ -227,6 +240,7 @@ __all__ = [
     "Protocol",
     "ProtocolKeys",
     "Public",
+    "Regression",
     "Result",
     "Scenario",
     "ScenarioError",
@@ -242,6 +256,7 @@ __all__ = [
     "Training",
     "Watch",
     "add_dataset",
+    "add_fit",
     "add_hamming",
     "add_learner",
     "add_model",

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.data.dataset import Dataset
+from tacit.parties.data.dataset import FORMS, Dataset
 from tacit.parties.datasets.error import DataError
 
-__all__ = ["LARGEST", "check_alike", "check_part", "check_sites", "checked", "order_problem"]
+__all__ = ["LARGEST", "check_alike", "check_form", "check_part", "check_sites", "checked", "order_problem"]
 
 LARGEST = 1e150
 """The largest number allowed; squares of larger ones, or sums of squares, may exceed float64."""
@@ -39,6 +39,56 @@ def checked(found: object, where: str) -> Dataset:
     return replace(data, cautions=tuple(_doubts(data, where)))
 
 
+def _with_targets(found: Dataset, where: str) -> Dataset:
+    """The data set with `targets` in place of labels that are no classes. Raises DataError."""
+    labels = found.labels
+    kind, ways = labels.dtype.kind, labels.ndim
+    if found.targets is not None or len(labels) != len(found.points):
+        return found
+    if kind == "f" and ways in (1, 2):
+        numbers = labels.reshape(len(labels), -1)
+        _check_named(numbers, found, "numbers", where)
+        if (bad := np.abs(numbers) > np.finfo(np.float32).max).any():
+            row, column = np.argwhere(bad)[0]
+            problem = f"{numbers[row, column]} is too large for float32; a number that is unknown is NaN"
+            raise DataError(f"{where}: labels, row {row}: {problem}")
+        targets, known = numbers.astype(np.float32), ~np.isnan(numbers).any(1)
+        targets[~known] = 0.0
+    elif (kind == "b" or labels.dtype == np.uint8) and ways == 2:
+        _check_named(labels, found, "zeros and ones", where)
+        if (bad := labels > 1).any():
+            row, column = np.argwhere(bad)[0]
+            raise DataError(f"{where}: labels, row {row}, column {column}: {labels[row, column]} is neither 0 nor 1")
+        targets, known = labels.astype(np.uint8), np.ones(len(labels), np.bool_)
+    elif labels.dtype == np.int64 and ways == 2:
+        count = _texts(found.classes, "classes", where)
+        _check_codes(labels.ravel(), "labels", labels.size, -1, count, where)
+        targets, known = labels, (labels >= 0).any(1)
+    else:
+        return found
+    return replace(found, labels=np.where(known, 0, -1), targets=targets)
+
+
+def _check_named(labels: NDArray[Any], found: Dataset, what: str, where: str) -> None:
+    """Raise DataError unless `classes` name each column of `labels`."""
+    count = _texts(found.classes, "classes", where)
+    if count != labels.shape[1]:
+        have = f"labels are {what} of the shape {found.labels.shape}, and classes are {count} names"
+        raise DataError(f"{where}: {have}; there must be {labels.shape[1]}, one for each column")
+
+
+def check_form(data: Dataset, form: str, task: str, fitting: Iterable[str], where: str) -> None:
+    """Raise DataError unless the labels of `data` have the `form` that `task` learns.
+
+    `fitting` are the names of the tasks that learn the form that the labels have.
+    """
+    if data.form == form:
+        return
+    allowed = " or ".join(f'training.task = "{name}"' for name in fitting)
+    use = f"choose {allowed} (federated training), or " if allowed else ""
+    raise DataError(f"{where}: labels are {FORMS[data.form]}; {use}give what {task} learns: {FORMS[form]}")
+
+
 def _check(found: object, where: str) -> Dataset:
     if not isinstance(found, Dataset):
         raise DataError(f"{where}: its function must return a Dataset, not a {type(found).__name__}")
@@ -48,8 +98,10 @@ def _check(found: object, where: str) -> Dataset:
             raise DataError(f"{where}: {name} must be a numpy array, not a {type(value).__name__}")
     _check_points(found.points, where)
     rows = len(found.points)
-    _check_codes(found.labels, "labels", rows, -1, _texts(found.classes, "classes", where), where)
-    check_alike({name: "" for name in found.classes}, "classes", where)
+    found = _with_targets(found, where)
+    if found.targets is None:
+        _check_codes(found.labels, "labels", rows, -1, _texts(found.classes, "classes", where), where)
+        check_alike({name: "" for name in found.classes}, "classes", where)
     if not (found.labels >= 0).any():
         raise DataError(f"{where}: no row has a label")
     if (found.clients is None) != (found.client_names is None):
@@ -171,7 +223,7 @@ def _as_number(name: str) -> float | None:
 def check_part(part: Dataset, what: str, where: str) -> None:
     """Raise DataError if all points of `part` (such as "the test part") with a known label are of one class."""
     known = part.labels[part.labels >= 0]
-    if not len(known) or (known != known[0]).any():
+    if part.targets is not None or not len(known) or (known != known[0]).any():
         return
     name, unknown = part.classes[known[0]], len(part.labels) - len(known)
     problem = f"all {len(known)} labels of {what} are {name!r}; a model needs points of two classes"
@@ -235,11 +287,12 @@ def _same(one: str, other: str) -> bool:
 
 def _doubts(data: Dataset, where: str) -> Iterator[str]:
     """A line for each property of the data that may be a mistake."""
-    for name in data.classes:
+    classes = data.classes if data.targets is None else ()
+    for name in classes:
         if name.strip().lower() in _MAYBE_MISSING:
-            rows = int((data.labels == data.classes.index(name)).sum())
+            rows = int((data.labels == classes.index(name)).sum())
             yield f"{where}: {name!r} is a class, of {rows} rows; leave these labels empty if they are unknown"
-    for one, other in _pairs(data.classes):
+    for one, other in _pairs(classes):
         if _same(one, other):
             yield f"{where}: {one!r} and {other!r} are two classes"
     unknown = int((data.labels < 0).sum())

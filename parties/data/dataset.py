@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,19 @@ from numpy.typing import NDArray
 from tacit.parties.datasets.content import Points
 from tacit.parties.datasets.error import DataError, DataSettingError
 
-__all__ = ["Dataset", "as_features"]
+__all__ = ["FORMS", "Dataset", "as_features"]
 
 _WHITE = 255.0
+
+FORMS = {
+    "class": "classes, int64 (n,), each an index into `classes`",
+    "numbers": "numbers, float64 (n,) or (n, k), for k names in `classes`",
+    "tokens": "tokens, int64 (n, length), each an index into `classes`",
+    "several": "zeros and ones, bool or uint8 (n, k), for k names in `classes`",
+}
+"""The forms of labels, one of which each task learns. Unknown labels are -1, and NaN among numbers."""
+
+_FORMS_BY_KIND = {"f": "numbers", "i": "tokens", "u": "several"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +31,9 @@ class Dataset:
 
     `points` are images, uint8 (n, height, width, channels), which may be mapped from a file; numbers, float64 (n, d),
     all finite; or texts, (n,) objects of type str. `labels` is int64 (n,): an index into `classes`, or -1 where the
-    label is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`, the natural
+    label is unknown. For tasks that do not learn classes, they are given in another of the `FORMS`, and `classes` name
+    the numbers, tokens or labels. Tacit makes `targets` of these as it reads the data; `labels` are then 0, or -1 where
+    the target is unknown. `clients`, if the data names them, is int64 (n,): an index into `client_names`, the natural
     client of each row. `columns`, if known, are the names of the d columns. `grid` is (height, width, channels) of
     numbers that are images written out row by row. `cautions` are lines, which Tacit adds as it reads the data, on what
     may be a mistake in them.
@@ -28,13 +41,19 @@ class Dataset:
 
     name: str
     points: Points = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
     classes: tuple[str, ...]
     clients: NDArray[np.int64] | None = field(default=None, repr=False)
     client_names: tuple[str, ...] | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     grid: tuple[int, int, int] | None = None
     cautions: tuple[str, ...] = field(default=(), repr=False)
+    targets: NDArray[Any] | None = field(default=None, repr=False)
+
+    @property
+    def form(self) -> str:
+        """The form of the labels, one of `FORMS`."""
+        return "class" if self.targets is None else _FORMS_BY_KIND[self.targets.dtype.kind]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,7 +86,8 @@ class Dataset:
 
     def between(self, begin: int, end: int) -> "Dataset":
         """The rows from `begin` to `end` (exclusive) of a data set without clients, not copied."""
-        return replace(self, points=self.points[begin:end], labels=self.labels[begin:end])
+        targets = None if self.targets is None else self.targets[begin:end]
+        return replace(self, points=self.points[begin:end], labels=self.labels[begin:end], targets=targets)
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Dataset":
         """A copy of the given rows, with the clients that have rows among them, and all classes."""
@@ -79,7 +99,8 @@ class Dataset:
             np.array(self.points[rows]),
             self.labels[rows].copy(),
         )  # not copy(): its result would be a memmap
-        named = self.columns, self.grid, self.cautions
+        targets = None if self.targets is None else self.targets[rows].copy()
+        named = self.columns, self.grid, self.cautions, targets
         return Dataset(self.name, points, labels, self.classes, clients, client_names, *named)
 
 

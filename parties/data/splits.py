@@ -82,6 +82,8 @@ def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]
     """
     name, numbers = parse_partition(how)
     rows = len(dataset.labels)
+    if dataset.targets is not None and _PARTITIONS[name] in (_dirichlet, _by_classes):
+        raise DataSettingError("partition", how, _NO_CLASSES)
     if not 1 <= clients <= rows:
         raise DataSettingError("clients", clients, f"must be between 1 and the data set's number of rows, {rows}")
     dealt = _PARTITIONS[name](dataset, clients, numbers, generator(seed, "partition"))
@@ -199,6 +201,7 @@ _NUMBER_ALLOWED: dict[str, Callable[[float], bool]] = {
 # --- shards
 
 A = TypeVar("A")
+_NO_CLASSES = "divides rows by their classes, and the labels of this data set are no classes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +212,7 @@ class Shard:
     holds every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be
     used by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
     data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are not training data.
+    `targets` (n_j, ...) are what is learned instead of classes, if the data set has them.
 
     All arrays are read-only: oracles and baselines get the same ones.
     """
@@ -218,11 +222,12 @@ class Shard:
     labeled: NDArray[np.bool_] = field(repr=False)
     rows: Rows = field(repr=False)
     new: NDArray[np.bool_] = field(repr=False, default_factory=lambda: np.zeros(0, np.bool_))
+    targets: NDArray[np.generic] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if not len(self.new):
             object.__setattr__(self, "new", np.zeros(len(self.labels), np.bool_))
-        for name in ("points", "labels", "labeled", "rows", "new"):
+        for name in ("points", "labels", "labeled", "rows", "new", "targets"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
 
     @cached_property
@@ -288,6 +293,8 @@ def shards(
         raise DataSettingError("unlabeled", unlabeled, "must be between 0 and 1")
     if labels_of_classes is not None and (new or without_labels):
         raise DataSettingError("labels_of_classes", labels_of_classes, "cannot go with new points")
+    if labels_of_classes is not None and dataset.targets is not None:
+        raise DataSettingError("labels_of_classes", labels_of_classes, _NO_CLASSES)
     usable = None if labels_of_classes is None else classes_with_labels(dataset, clients, labels_of_classes, seed)
     rule = _Rule(
         parse_partition(how)[0] == "iid",
@@ -384,7 +391,8 @@ class _Rule:
             chosen = _some(others, round(self.unlabeled * len(others)), self.seed, "unlabeled", client)
             kept = np.sort(np.concatenate([np.flatnonzero(labeled | fresh), chosen]))
             rows, labels, labeled, fresh = rows[kept], labels[kept], labeled[kept], fresh[kept]
-        return Shard(dataset.points[rows], labels, labeled, rows, fresh)
+        targets = None if dataset.targets is None else dataset.targets[rows]
+        return Shard(dataset.points[rows], labels, labeled, rows, fresh, targets)
 
 
 def _some(of: Rows, count: int, seed: int, purpose: str, client: int) -> Rows:
@@ -440,6 +448,7 @@ class Shards(Sequence[Shard]):
         """
         state = hashlib.sha256(repr(self._rule).encode())
         arrays = [self._dataset.points, self._dataset.labels, self._rows, self.points]
+        arrays += [] if self._dataset.targets is None else [self._dataset.targets]
         for array in arrays if self._rule.usable is None else [*arrays, self._rule.usable]:
             own = np.ascontiguousarray(array)
             content = str(own.tolist()).encode() if own.dtype.hasobject else own.data

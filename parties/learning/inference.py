@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, torch
-from tacit.parties.learning.local_update import Batch
+from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.networks import NeuralNetwork
 from tacit.parties.learning.parameters import loaded
-from tacit.parties.learning.sgd import as_images, scaled
+from tacit.parties.learning.sgd import as_images, as_targets, scaled
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 
@@ -43,7 +43,7 @@ def measured(spec: ModelSpec, parameters: bytes, images: Points, targets: Points
     with torch.inference_mode():
         for at in range(0, max(1, len(images)), BATCH):
             inputs = scaled(as_images(spec, images[at : at + BATCH]).to(where, copy=True))
-            wanted = torch.from_numpy(np.array(targets[at : at + BATCH])).to(where)
+            wanted = as_targets(targets[at : at + BATCH]).to(where)
             batch = Batch(inputs, wanted, len(inputs), network, lambda augmentation="none", same=inputs: same)
             total += float(task.loss(network, batch).mean()) * len(inputs)
             found.append(batch.outputs.float().cpu())

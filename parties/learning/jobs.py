@@ -23,7 +23,9 @@ from tacit.sim.hollow import blank, filled, hollow
 __all__ = [
     "accuracy",
     "check_network",
+    "check_optimizer",
     "choose_device",
+    "default_rate",
     "embed_all",
     "embed_work",
     "feature_count",
@@ -67,6 +69,23 @@ def check_network(spec: ModelSpec) -> None:
     from tacit.parties.learning import parameters
 
     parameters.check(spec)
+
+
+def check_optimizer(update: LocalUpdate) -> None:
+    """Raise SettingError if torch has no such optimiser, or if it cannot be given the options."""
+    from tacit.parties.learning import optimizers
+
+    rate = update.rate(1, 0) or 1.0
+    optimizers.check(update.optimizer, rate, update.weight_decay, update.momentum, update.optimizer_options)
+
+
+def default_rate(optimizer: str) -> float | None:
+    """The learning rate that torch gives `optimizer` by default; None for "sgd". Raises SettingError."""
+    if optimizer == "sgd":
+        return None
+    from tacit.parties.learning import optimizers
+
+    return optimizers.default_rate(optimizer)
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
@@ -124,11 +143,13 @@ def _hollow_train(
 ) -> Trained:  # fmt: skip
     labeled, others = map(len, update.usable(data))
     steps = update.epochs * update.batches(labeled, others).steps
+    if not update.additions:
+        _sizes[spec, update] = (), ()
     if (spec, update) not in _sizes:  # of what additions send and keep, found by training on a few points
         labels = np.array([0, 0, 0, 0, -1, -1, -1, -1])
-        few = LocalData(
-            data.images[np.arange(8) % len(data.images)], labels, np.ones(8, np.float32), labels == 0
-        )  # fmt: skip
+        rows = np.arange(8) % len(data.images)
+        targets = None if data.targets is None else data.targets[rows]
+        few = LocalData(data.images[rows], labels, np.ones(8, np.float32), labels == 0, targets)
         found = train(spec, initial(spec, 0), few, replace(update, epochs=1), 0, 0)
         _sizes[spec, update] = tuple(map(len, found.sent)), tuple(map(len, found.kept))
     sent, keeps = (tuple(map(blank, sizes)) for sizes in _sizes[spec, update])

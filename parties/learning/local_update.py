@@ -6,12 +6,12 @@ It needs no torch.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.setting_error import SettingError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUGMENTATIONS",
+    "SCHEDULES",
     "Active",
     "Addition",
     "Batch",
@@ -44,6 +45,16 @@ __all__ = [
 
 RECIPES = {"paper": ((50, 0.3), (0, 0.1)), "authors-code": ((50, 0.3), (20, 0.1), (0, 0.05))}
 """The learning rates by the least number of labeled points in a batch, for each recipe."""
+
+SCHEDULES: dict[str, Callable[[float, int, int, float], float]] = {
+    "cosine": lambda first, since, rounds, factor: first * (1 + math.cos(math.pi * min(since, rounds) / rounds)) / 2,
+    "linear": lambda first, since, rounds, factor: first * (1 - min(since, rounds) / rounds),
+    "step": lambda first, since, rounds, factor: first * factor ** (since // rounds),
+    "exponential": lambda first, since, rounds, factor: first * factor ** (since / rounds),
+    "constant": lambda first, since, rounds, factor: first,
+}
+"""The learning rate from the first one, the rounds since then, `decay_rounds` and `decay_factor`, by the schedule's
+name."""
 
 AUGMENTATIONS = ("none", "translate-flip", "rotate-flip", "strong")
 """The augmentations; `tacit.parties.learning.sgd` describes them."""
@@ -89,9 +100,13 @@ class PlainUpdate:
     """The settings of plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
 
     `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
-    "authors-code" with a third step. `decay_rounds` is the round at which the cosine reaches 0; 0 keeps the rate
-    constant. A batch has at least `least_batch` points: 2 for a network that normalises batches. In round `restart`,
-    counted from 0, the cosine starts again, as pseudo-labels are a second training. Raises ValueError.
+    "authors-code" with a third step. `schedule`, one of `SCHEDULES`, says how the rate follows the rounds, with
+    `decay_rounds` (0: the rate is constant) and `decay_factor`; in the first `warmup_rounds` it rises in equal steps.
+    `optimizer` is the name of one of torch, a new one for each update, with `optimizer_options`, texts NAME=VALUE.
+    `gradient_clip` is the largest norm of all gradients together, to which longer ones are scaled; 0: no limit. `fit`
+    is the name of one of `fits.FITS`, which replaces the loop of training, at `passes` times its work. A batch has at
+    least `least_batch` points: 2 for a network that normalises batches. In round `restart`, counted from 0, the cosine
+    starts again, as pseudo-labels are a second training. Raises ValueError.
     """
 
     epochs: int = 5
@@ -105,6 +120,14 @@ class PlainUpdate:
     augmentation: str = "none"
     device: str = "auto"
     least_batch: int = 1
+    optimizer: str = "sgd"
+    optimizer_options: tuple[str, ...] = ()
+    gradient_clip: float = 0.0
+    schedule: str = "cosine"
+    decay_factor: float = 0.1
+    warmup_rounds: int = 0
+    fit: str = ""
+    passes: float = 1.0
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -113,6 +136,8 @@ class PlainUpdate:
             ("least_batch", 1),
             ("decay_rounds", 0),
             ("restart", 0),
+            ("gradient_clip", 0),
+            ("warmup_rounds", 0),
         ):
             if getattr(self, name) < least:
                 raise SettingError(name, getattr(self, name), f"must be >= {least}")
@@ -120,6 +145,10 @@ class PlainUpdate:
             raise SettingError("recipe", self.recipe, f"must be {' or '.join(RECIPES)}")
         if self.augmentation not in AUGMENTATIONS:
             raise SettingError("augmentation", self.augmentation, f"must be one of {', '.join(AUGMENTATIONS)}")
+        if self.schedule not in SCHEDULES:
+            raise SettingError("schedule", self.schedule, f"must be one of {', '.join(SCHEDULES)}")
+        if not 0.0 < self.decay_factor <= 1.0:
+            raise SettingError("decay_factor", self.decay_factor, "must be > 0 and <= 1")
         if self.learning_rate is not None and not 0.0 < self.learning_rate < math.inf:
             raise SettingError("learning_rate", self.learning_rate, "must be > 0")
         if self.weight_decay < 0.0 or not 0.0 <= self.momentum < 1.0:
@@ -135,10 +164,17 @@ class PlainUpdate:
         first = self.learning_rate
         if first is None:
             first = next(rate for least, rate in RECIPES[self.recipe] if batch >= least)
+        since = round_number - (self.restart if round_number >= self.restart else 0)
+        if since < self.warmup_rounds:
+            first *= (since + 1) / (self.warmup_rounds + 1)
         if not self.decay_rounds:
             return first
-        since = round_number - (self.restart if round_number >= self.restart else 0)
-        return first * (1 + math.cos(math.pi * min(since, self.decay_rounds) / self.decay_rounds)) / 2
+        return SCHEDULES[self.schedule](first, since, self.decay_rounds, self.decay_factor)
+
+    @property
+    def optimizer_vectors(self) -> float:
+        """The work of a step on every parameter, in updates of all parameters; other optimisers keep two moments."""
+        return 1.0 if self.optimizer == "sgd" else 3.0
 
     def batches(self, labeled: int, others: int) -> Batches:
         """The batches of an epoch over these numbers of labeled and other points."""
@@ -154,40 +190,6 @@ class PlainUpdate:
 
 class InvalidReceived(ValueError):
     """The server sent something for the additions of an update that cannot be used; the message says why."""
-
-
-@dataclass
-class Batch:
-    """One batch of n points: their `inputs`, augmented, (n, *shape), and `targets` (n, ...).
-
-    The first `labeled` of them have labels. `view(augmentation)` gives the same inputs augmented again, by the update's
-    augmentation or by the one named. For images and their classes, `images`, `labels` and `logits` are further names of
-    inputs, targets and outputs.
-    """
-
-    inputs: "Tensor"
-    targets: "Tensor"
-    labeled: int
-    network: "NeuralNetwork"
-    view: "Callable[..., Tensor]"
-
-    @cached_property
-    def outputs(self) -> "Tensor":
-        """The network's outputs for the inputs, with gradient, computed at first use."""
-        found: Tensor = self.network(self.inputs)
-        return found
-
-    @property
-    def images(self) -> "Tensor":
-        return self.inputs
-
-    @property
-    def labels(self) -> "Tensor":
-        return self.targets
-
-    @property
-    def logits(self) -> "Tensor":
-        return self.outputs
 
 
 @dataclass
@@ -259,7 +261,8 @@ class LocalData:
     `images` are uint8 (n, height, width, channels), which stand for value / 255, or numbers unchanged: (n, *shape) with
     the network's shape, or flat, (n, d), in the order height, width, channels. `labels` is int64 (n,): the label, or
     pseudo-label, or -1 for neither; `weights`, float32 (n,) >= 0, the confidence in it (1 for a label); `labeled`, bool
-    (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions. Raises
+    (n,), is true for labels and false for pseudo-labels. Points with label -1 are used only by additions. `targets`
+    (n, ...) are what is learned in place of labels by tasks without classes; `labels` are then 0 or -1. Raises
     ValueError if lengths differ.
     """
 
@@ -267,9 +270,11 @@ class LocalData:
     labels: NDArray[np.int64] = field(repr=False)
     weights: NDArray[np.float32] = field(repr=False)
     labeled: NDArray[np.bool_] = field(repr=False)
+    targets: NDArray[np.generic] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
-        lengths = [len(column) for column in (self.images, self.labels, self.weights, self.labeled)]
+        columns = (self.images, self.labels, self.weights, self.labeled, self.targets)
+        lengths = [len(column) for column in columns if column is not None]
         if len(set(lengths)) > 1:
             raise ValueError(f"images, labels, weights and labeled have lengths {lengths}; all must be the same")
         if (self.labels[self.labeled] < 0).any():
@@ -294,6 +299,9 @@ class LocalUpdate(PlainUpdate):
         super().__post_init__()
         for addition in self.additions:
             addition.check(self)
+        if self.fit and self.additions:
+            problem = "replaces the loop of local training, in which the algorithm has a term at the clients"
+            raise SettingError("fit", self.fit, f"{problem}; use fedavg, dp-fedavg or fedbuff without training.update")
 
     def usable(self, data: LocalData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows of `data` that this update trains on: the labeled ones, and the others."""
@@ -309,7 +317,8 @@ class Trained:
 
     `parameters` is the network's vector. For each addition, `sent` are bytes to send to the server with the vector, and
     `kept` bytes that the client keeps on its disk for its next update (both may be empty). `steps` is the number of
-    batches; `loss` is their mean loss including the terms of additions, nan without a step.
+    batches; `loss` is their mean loss including the terms of additions, nan without a step. `figures` are those of
+    local training of one's own (`fits`), by name.
     """
 
     parameters: bytes = field(repr=False)
@@ -317,3 +326,4 @@ class Trained:
     kept: tuple[bytes, ...] = field(default=(), repr=False)
     steps: int = 0
     loss: float = math.nan
+    figures: tuple[tuple[str, float], ...] = ()

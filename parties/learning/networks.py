@@ -14,15 +14,16 @@ Two linear layers without an activation are those of XCLP, appendix B.1.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from tacit.parties.learning import pretrained
 from tacit.parties.learning.backend import Tensor, nn, seeded, torch
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
+from tacit.parties.learning.tasks import task_of
 from tacit.sim.plugged import PluginError, place_in
 
-__all__ = ["BUILDERS", "MaxPool", "NeuralNetwork", "blamed", "build", "builder", "check"]
+__all__ = ["BUILDERS", "NO_FEATURES", "MaxPool", "NeuralNetwork", "Whole", "blamed", "build", "builder", "check"]
 
 
 # Max-pooling on the processor, in a third of the time that torch takes for it: with the same bits, both ways.
@@ -73,13 +74,15 @@ class _ByChannels(torch.autograd.Function):
 class NeuralNetwork(nn.Module):
     """`embed` gives the features (n, d), `forward` the logits (n, classes), float32, of a batch (n, *shape).
 
-    If all parameters are of one type, points are converted to it. If body or last layer has several outputs, the first
-    one counts: of a tuple or list the first element, of a mapping or a record `logits`, if there are some, else the
-    first entry.
+    If all parameters are of one type, points are converted to it; tokens are int64. If body or last layer has several
+    outputs, the first one counts: of a tuple or list the first element, of a mapping or a record `logits`, if there are
+    some, else the first entry.
     """
 
     mean: Tensor | None
     std: Tensor | None
+    prefix: ClassVar[str] = ""
+    """The beginning of the names of parameters that is not of the user's modules."""
 
     def __init__(self, spec: ModelSpec, body: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -90,14 +93,17 @@ class NeuralNetwork(nn.Module):
         self._is_scaled, self._is_normalised = bool(spec.mean and spec.std), spec.unit_features
         types = {parameter.dtype for parameter in self.parameters() if parameter.is_floating_point()}
         self._type = types.pop() if len(types) == 1 else torch.float32
+        if task_of(spec.task).form == "tokens":
+            self._type = torch.int64
 
-    def embed(self, x: Tensor) -> Tensor:
+    def _prepared(self, x: Tensor) -> Tensor:
         if self._is_scaled:
             assert self.mean is not None and self.std is not None
             x = (x - self.mean) / self.std
-        if x.dtype != self._type:
-            x = x.to(self._type)
-        features = self.body(x)
+        return x if x.dtype == self._type else x.to(self._type)
+
+    def embed(self, x: Tensor) -> Tensor:
+        features = self.body(self._prepared(x))
         if not isinstance(features, Tensor):
             features = _first(features)
         if features.dim() > 2:
@@ -109,6 +115,29 @@ class NeuralNetwork(nn.Module):
         if not isinstance(logits, Tensor):
             logits = _first(logits)
         return logits if logits.dtype == torch.float32 else logits.float()
+
+
+class Whole(NeuralNetwork):
+    """A network of one module. It has no features."""
+
+    prefix = "body."
+
+    def __init__(self, spec: ModelSpec, module: nn.Module) -> None:
+        super().__init__(spec, module, nn.Identity())
+        if spec.unit_features:
+            raise ModelError(f"model {spec.name!r} is one module and has no features to scale to length 1")
+
+    def embed(self, x: Tensor) -> Tensor:
+        raise ModelError(f"model {self.spec.name!r} {NO_FEATURES}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = self.body(self._prepared(x))
+        if not isinstance(outputs, Tensor):
+            outputs = _first(outputs)
+        return outputs if outputs.dtype == torch.float32 else outputs.float()
+
+
+NO_FEATURES = "has no features: its function must return two modules, the body, which computes them, and the last layer"
 
 
 def _first(outputs: Any) -> Tensor:
@@ -135,8 +164,9 @@ def build(spec: ModelSpec) -> NeuralNetwork:
     for modules that were built in evaluation mode (a frozen body, say).
     """
     parts = _parts(spec)
-    still = [module for part in parts for module in part.modules() if not module.training]
-    network = NeuralNetwork(spec, *parts)
+    modules = (parts,) if isinstance(parts, nn.Module) else parts
+    still = [module for part in modules for module in part.modules() if not module.training]
+    network = Whole(spec, parts) if isinstance(parts, nn.Module) else NeuralNetwork(spec, *parts)
     if any(nn.parameter.is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
         with torch.no_grad():
             network.eval()(torch.zeros(2, *spec.shape))
@@ -146,7 +176,7 @@ def build(spec: ModelSpec) -> NeuralNetwork:
     return network
 
 
-Parts = tuple[nn.Module, nn.Module]
+Parts = nn.Module | tuple[nn.Module, nn.Module]
 
 
 def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
@@ -156,9 +186,11 @@ def builder(spec: ModelSpec) -> Callable[[ModelSpec], Parts]:
 
 def _parts(spec: ModelSpec) -> Parts:
     parts = builder(spec)(spec)
-    if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(part, nn.Module) for part in parts)):
+    two = isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(part, nn.Module) for part in parts)
+    if not (two or isinstance(parts, nn.Module)):
         given = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else f"an object of type {type(parts).__name__}"
-        raise ValueError(f"model {spec.name!r}: its function must return two modules, body and last layer, not {given}")
+        wanted = "must return a module, or two modules, body and last layer"
+        raise ValueError(f"model {spec.name!r}: its function {wanted}, not {given}")
     return parts
 
 
@@ -167,8 +199,13 @@ def check(spec: ModelSpec) -> None:
 
     Two points of zeros pass through it. Networks that come with Tacit are not checked.
     """
-    function = MODELS[spec.name].build
+    function, task = MODELS[spec.name].build, task_of(spec.task)
     if function is None:
+        if (wanted := task.outputs(spec)) not in (None, (spec.classes,)) or task.form == "tokens":
+            raise ModelError(
+                f"model {spec.name!r} gives {spec.classes} numbers for a point, and the task {spec.task!r} needs "
+                f"outputs of the shape {wanted}; add a network of your own by add_model"
+            )
         return
     points = f"the points of this scenario, which have the shape {spec.shape}"
     with blamed(spec, ""), seeded(torch.device("cpu"), 0):
@@ -176,10 +213,12 @@ def check(spec: ModelSpec) -> None:
     unfit = blamed(spec, f"has layers that do not fit each other, or {points}")
     with unfit, torch.no_grad(), seeded(torch.device("cpu"), 0):
         outputs = network(torch.zeros(2, *spec.shape))
-    if outputs.shape != (wanted := (2, spec.classes)):
-        problem = f"the model {spec.name!r} must have an output for each of {spec.classes} classes (spec.classes): "
+    wanted = task.outputs(spec)
+    if wanted is not None and outputs.shape != (2, *wanted):
+        what = "classes" if not spec.target else "names in the data's classes"
+        problem = f"the model {spec.name!r} must have an output for each of {spec.classes} {what} (spec.classes): "
         path, line = _place(spec)
-        raise PluginError(path, line, f"{problem}two points give the shape {tuple(outputs.shape)}, not {wanted}")
+        raise PluginError(path, line, f"{problem}two points give the shape {tuple(outputs.shape)}, not {(2, *wanted)}")
 
 
 @contextmanager
@@ -193,9 +232,10 @@ def blamed(spec: ModelSpec, what: str) -> Iterator[None]:
     except (MissingExtra, PluginError):
         raise
     except Exception as error:
-        if MODELS[spec.name].build is None:
+        place = place_in(error)
+        if MODELS[spec.name].build is None and place is None:
             raise
-        path, line = place_in(error) or _place(spec)
+        path, line = place or _place(spec)
         said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
         problem = f"the model {spec.name!r} {what}: {said}" if what and not isinstance(error, ModelError) else said
         raise PluginError(path, line, problem) from error

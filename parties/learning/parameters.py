@@ -29,9 +29,11 @@ import numpy as np
 
 from tacit.parties.learning import networks
 from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
+from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
+from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.parties.learning.vectors import WIDTHS, Layout
 
 __all__ = [
@@ -326,11 +328,19 @@ def check(spec: ModelSpec) -> None:
     device = choose_device("cpu")
     with networks.blamed(spec, "cannot be trained"):
         network = cached(spec, device)
-        if MODELS[spec.name].build is None:
+        if MODELS[spec.name].build is None and not any(one.name == spec.task for one in TASKS.added()):
             return
+        inputs, task = torch.zeros(2, *spec.shape), task_of(spec.task)
         with seeded(device, 0):
-            logits = network(torch.zeros(2, *spec.shape))
-            nn.functional.cross_entropy(logits, torch.zeros(2, dtype=torch.int64)).backward()
+            batch = Batch(inputs, task.blank(spec, 2), 2, network, lambda augmentation="none": inputs)
+            losses = task.loss(network, batch)
+            if not isinstance(losses, Tensor) or losses.shape not in ((), (2,)):
+                given = f"of the shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"{losses!r:.80}"
+                raise ValueError(
+                    f"the task {spec.task!r} must give the loss of each point, (2,) for two points, or their mean, (), "
+                    f"as a tensor, not {given}"
+                )
+            losses.mean().backward()
         entries(network)
         again = _states[_built(spec, device)]
         state = _states[cached(spec, device)]

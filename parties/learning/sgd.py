@@ -1,7 +1,7 @@
 """The local update: epochs of stochastic gradient descent with the additions of a method."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.backend import Tensor, choose_device, generator, nn, seeded, torch
+from tacit.parties.learning.fits import FITS, FitData, FitSettings
 from tacit.parties.learning.local_update import (
     AUGMENTATIONS,
     Active,
@@ -21,11 +22,12 @@ from tacit.parties.learning.local_update import (
     Run,
     Trained,
 )
+from tacit.parties.learning.networks import NeuralNetwork
 from tacit.parties.learning.parameters import entries, flatten, loaded
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 
-__all__ = ["as_images", "augment", "on_device", "scaled", "train"]
+__all__ = ["as_images", "as_targets", "augment", "on_device", "scaled", "train"]
 
 
 # Random changes of images that keep their class, a whole batch at once.
@@ -136,12 +138,14 @@ def train(
     random = generator(seed, "batches", round_number)
     network = loaded(spec, device, parameters)
     trained = entries(network)[0]
+    if update.fit:
+        return _fitted(spec, network, data, update, np.concatenate([labeled, others]), plan, round_number, seed)
     run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
     active = _begin(run, update.additions, received, kept)
     images, labels, weights = on_device(spec, data, device)
     if images.numel() <= _SCALED_AT_ONCE:
         images = scaled(images)
-    descent = _Descent(trained, rate, update)
+    descent = _descent(trained, rate, update)
     total, one = torch.zeros((), device=device), torch.ones((), device=device)
     shares: dict[int, Tensor] = {}  # each point's share in the loss of a batch, by the batch's size
     with seeded(device, seed, "update", round_number):
@@ -176,8 +180,52 @@ def train(
     return Trained(flatten(network), sent, keeps, steps, float(total) / steps if steps else math.nan)
 
 
+def _fitted(
+    spec: ModelSpec, network: NeuralNetwork, data: LocalData, update: LocalUpdate, rows: NDArray[np.int64],
+    plan: Batches, round_number: int, seed: int | bytes,
+) -> Trained:  # fmt: skip
+    """The result of local training of one's own, on these `rows` of the data."""
+    device, steps = choose_device(update.device), plan.steps * update.epochs
+    if not steps:
+        return Trained(flatten(network))
+    images, targets, weights = on_device(spec, data, device)
+    chosen = torch.from_numpy(np.sort(rows)).to(device)
+    known = int(data.labeled.sum())
+    settings = FitSettings(update, update.rate(known, round_number), round_number, task_of(spec.task))
+    points = FitData(scaled(images[chosen]), targets[chosen], weights[chosen])
+    with seeded(device, seed, "update", round_number):
+        figures = FITS[update.fit].fit(network, points, settings, generator(seed, "batches", round_number))
+    if not isinstance(figures, Mapping | None):
+        raise TypeError(f"training.fit = {update.fit!r} must return its figures by name, not {figures!r:.80}")
+    found = {name: float(value) for name, value in (figures or {}).items()}
+    return Trained(flatten(network), steps=steps, loss=found.get("loss", math.nan), figures=tuple(found.items()))
+
+
 _run_backward = torch.autograd.Variable._execution_engine.run_backward
 """The function that `Tensor.backward` calls at its end; the checks before it take longer than a small layer."""
+
+
+def _descent(parameters: list[Tensor], rate: float, update: LocalUpdate) -> "_Descent | _Optimized":
+    """The steps of one update, with a new state."""
+    plain = update.optimizer == "sgd" and not update.optimizer_options and not update.gradient_clip
+    return _Descent(parameters, rate, update) if plain else _Optimized(parameters, rate, update)
+
+
+class _Optimized:
+    """The steps of an optimiser of torch, each of which clips the gradients first and discards them."""
+
+    def __init__(self, parameters: list[Tensor], rate: float, update: LocalUpdate) -> None:
+        from tacit.parties.learning.optimizers import optimizer
+
+        self._parameters, self._clip = parameters, update.gradient_clip
+        decay, momentum = update.weight_decay, update.momentum
+        self._own = optimizer(update.optimizer, parameters, rate, decay, momentum, update.optimizer_options)
+
+    def step(self) -> None:
+        if self._clip:
+            nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        self._own.step()
+        self._own.zero_grad()
 
 
 class _Descent:
@@ -240,15 +288,23 @@ def as_images(spec: ModelSpec, images: NDArray[np.generic]) -> Tensor:
     return torch.from_numpy(kept).reshape(-1, *spec.shape)
 
 
+def as_targets(targets: NDArray[np.generic]) -> Tensor:
+    """Targets (n, ...) as a tensor: classes and tokens int64, numbers and zeros and ones float32."""
+    return torch.from_numpy(np.array(targets, np.int64 if targets.dtype.kind == "i" else np.float32))
+
+
 def scaled(images: Tensor) -> Tensor:
     """Images as float32; uint8 stands for value / 255."""
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
 def on_device(spec: ModelSpec, data: LocalData, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Images, labels and weights as tensors on `device`. Raises ValueError for labels out of range."""
-    _check_labels(spec, data.labels)
-    labels = torch.from_numpy(data.labels.astype(np.int64))
+    """Images, targets and weights as tensors on `device`. Raises ValueError for labels out of range."""
+    if data.targets is None:
+        _check_labels(spec, data.labels)
+        labels = torch.from_numpy(data.labels.astype(np.int64))
+    else:
+        labels = as_targets(data.targets)
     weights = torch.from_numpy(data.weights.astype(np.float32))
     return as_images(spec, data.images).to(device), labels.to(device), weights.to(device)
 

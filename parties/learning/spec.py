@@ -21,9 +21,9 @@ class ModelKind:
 
     `smallest` is the least height and width of an image, 0 if any shape is allowed; `channels` the required number of
     channels, 0 for any; `scalable` is true if `ModelSpec.width` may differ from 1; `normalised` is true if its features
-    are scaled to length 1 by default. `build` returns the body for a spec, whose outputs are the features, and the last
-    layer, with weights drawn from torch's global generator. Without it, the network is one of `networks.BUILDERS`,
-    which this module does not import, as it needs torch.
+    are scaled to length 1 by default. `build` returns the network for a spec, with weights drawn from torch's global
+    generator: one module, or two, the body, whose outputs are the features, and the last layer. Without it, the network
+    is one of `networks.BUILDERS`, which this module does not import, as it needs torch.
     """
 
     description: str
@@ -31,7 +31,7 @@ class ModelKind:
     channels: int = 0
     scalable: bool = False
     normalised: bool = False
-    build: "Callable[[ModelSpec], tuple[nn.Module, nn.Module]] | None" = None
+    build: "Callable[[ModelSpec], nn.Module | tuple[nn.Module, nn.Module]] | None" = None
 
 
 MODELS: Registry[ModelKind] = Registry(
@@ -68,8 +68,9 @@ class ModelSpec:
     `shape` is that of one input, (channels, height, width) or (d,). `width` multiplies the channels of a network that
     allows it. `embedding` is the number of features of `linear_embedding`. `normalised` is true if features are scaled
     to length 1 (None: the network's default). `mean` and `std`, one number a channel, standardise images inside the
-    network, so that data and augmentation stay in [0, 1]. `task` is the name of one of `tasks.TASKS`. Raises
-    ValueError.
+    network, so that data and augmentation stay in [0, 1]. `task` is the name of one of `tasks.TASKS`; `target` is the
+    shape of the target of one point, () for a class. For tasks without classes, `classes` is the number of numbers,
+    tokens or labels that the data names. Raises ValueError.
     """
 
     name: str
@@ -81,6 +82,7 @@ class ModelSpec:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     task: str = "classification"
+    target: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         kind, where = MODELS[self.name], f"model {self.name!r}"
@@ -91,8 +93,8 @@ class ModelSpec:
             raise ModelError(f"{where} takes images of at least {least} x {least} pixels, not shape(={self.shape})")
         if kind.channels and self.shape[0] != kind.channels:
             raise ModelError(f"{where} takes {kind.channels} channels, not {self.shape[0]}")
-        if self.classes < 2:
-            raise ModelError(f"{where}: classes(={self.classes}) must be >= 2")
+        if self.classes < (least := 1 if self.target else 2):
+            raise ModelError(f"{where}: classes(={self.classes}) must be >= {least}")
         if not 0.0 < self.width < math.inf or (self.width != 1.0 and not kind.scalable):
             allowed = "> 0" if kind.scalable else "1"
             raise SettingError("width", self.width, f"must be {allowed}", f"{where}: ")

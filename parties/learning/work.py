@@ -68,9 +68,9 @@ def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) 
 def _train_work(one: Operations, update: LocalUpdate, labeled: int, others: int) -> Work:
     plan = update.batches(labeled, others)
     points, steps = update.epochs * plan.points, update.epochs * plan.steps
-    passes = 1.0 + sum(addition.passes for addition in update.additions)
+    passes = update.passes + sum(addition.passes for addition in update.additions)
     forwards = sum(addition.forwards for addition in update.additions)
-    vectors = 1.0 + sum(addition.vectors for addition in update.additions)
+    vectors = update.optimizer_vectors + sum(addition.vectors for addition in update.additions)
     work = _training(one, steps, points, passes, vectors)
     forward = _passed("embed", one.inference, forwards * points, forwards * steps) if forwards else {}
     return total_work(work, forward)

@@ -9,9 +9,10 @@ from msgspec import Struct
 from tacit.parties.data.sets import Dataset
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
+from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.learners import LearnerError
 from tacit.parties.learning.spec import MODELS, ModelError
-from tacit.parties.learning.tasks import TASKS
+from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.shamir import PRIME
@@ -60,6 +61,8 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         raise Problem("protocol.name", f"{toml(tables.protocol.name)}: {missing}") from None
     check_name("model.name", tables.model.name, MODELS)
     check_name("training.task", tables.training.task, TASKS)
+    if tables.training.fit:
+        check_name("training.fit", tables.training.fit, FITS)
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
@@ -69,6 +72,8 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     try:
         jobs.check_network(model_of(tables, held))
         settings = settings_of(tables, held, labels=labels)
+        _check_task(tables, settings)
+        jobs.check_optimizer(settings.update)
         jobs.choose_device(tables.training.device)
         jobs.size(settings.spec)
     except MissingExtra as missing:
@@ -91,6 +96,23 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     _check_rounds(tables, settings, labels)
     _check_own_noise(tables, settings, labels)
     _check_memory(tables, settings)
+
+
+def _check_task(tables: TrainingTables, settings: TrainingSettings) -> None:
+    """Raise Problem for a task that does not fit the algorithm, and ModelError for a network without the features that
+    it needs."""
+    labeller, name = settings.method.labeller, tables.training.task
+    if ALGORITHMS[tables.protocol.name].predicts or (labeller is not None and labeller.uses_features):
+        jobs.feature_count(settings.spec)
+    if task_of(name).form == "class":
+        return
+    classes = ALGORITHMS[tables.protocol.name].predicts or labeller is not None
+    if classes or any(addition.unlabeled for addition, _ in settings.method.additions):
+        problem = f"{toml(name)} has no classes, which protocol.name = {toml(tables.protocol.name)} needs"
+        raise Problem("training.task", f"{problem}; allowed there: tasks that learn classes")
+    if tables.privacy.label_epsilon != "none":
+        problem = f"{tables.privacy.label_epsilon:g} randomises classes, and training.task = {toml(name)} has none"
+        raise Problem("privacy.label_epsilon", f'{problem}; allowed: "none"')
 
 
 def _check_private(tables: TrainingTables) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
-from tacit.parties.learning.extras import TORCH
+from tacit.parties.learning.extras import ADAM, TORCH
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
@@ -58,7 +58,8 @@ LEARNING = (
 TRAINING = tuple(
     f"training.{key}"
     for key in (
-        "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "decay_rounds", "momentum",
+        "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "schedule", "decay_rounds",
+        "decay_factor", "warmup_rounds", "optimizer", "optimizer_options", "gradient_clip", "fit", "momentum",
         "weight_decay", "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients",
         "failure_exponent", "weighting",
     )
@@ -100,7 +101,7 @@ class NetworkTraining(Part):
         return training_memory(tables, settings_of(tables, parts.held, labels=counted(shards)[1].values()))
 
     def loaded(self, tables: TrainingTables) -> int:
-        return TORCH
+        return TORCH if tables.training.optimizer == "sgd" else TORCH + ADAM
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
+from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.life import Present
@@ -216,7 +217,7 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
     model = tables.model
     return ModelSpec(
         model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean,
-        model.std, tables.training.task,
+        model.std, tables.training.task, () if held.targets is None else held.targets.shape[1:],
     )  # fmt: skip
 
 
@@ -334,7 +335,15 @@ def settings_of(
     update = LocalUpdate(
         epochs=training.epochs,
         labeled_batch=training.labeled_batch,
-        learning_rate=training.learning_rate,
+        learning_rate=training.learning_rate or jobs.default_rate(training.optimizer),
+        schedule=training.schedule,
+        decay_factor=training.decay_factor,
+        warmup_rounds=training.warmup_rounds,
+        optimizer=training.optimizer,
+        optimizer_options=training.optimizer_options,
+        gradient_clip=training.gradient_clip,
+        fit=training.fit,
+        passes=FITS[training.fit].passes if training.fit else 1.0,
         recipe=tables.protocol.recipe,
         weight_decay=training.weight_decay,
         momentum=training.momentum,

@@ -96,18 +96,59 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[float, Meta(gt=0)] | None,
         about(
             "Learning rate of the first round. By default 0.3 for clients with 50 labels in a batch and 0.1 for "
-            "others, as in the paper (see `protocol.recipe`)."
+            "others, as in the paper (see `protocol.recipe`); with another `optimizer` than `sgd`, torch's default."
         ),
     ] = None
     decay_rounds: Annotated[
         int,
         about(
-            "Round in which the learning rate, which follows a cosine, would reach 0. With 0, the rate is constant. "
-            "The cosine starts again with the first pseudo-labels (`label_from`).",
+            "Round in which the learning rate, which follows a cosine (see `schedule`), would reach 0. With 0, the "
+            "rate is constant. The schedule starts again with the first pseudo-labels (`label_from`).",
             ge=0,
             unit="rounds",
         ),
     ] = 2000
+    schedule: Annotated[
+        Literal["cosine", "linear", "step", "exponential", "constant"],
+        about(
+            "Learning rate by round, unless `decay_rounds` is 0: `cosine` and `linear` reach 0 at `decay_rounds`; "
+            "`step` multiplies by `decay_factor` every `decay_rounds`; `exponential` does so in equal parts each "
+            "round; `constant` changes nothing."
+        ),
+    ] = "cosine"
+    decay_factor: Annotated[
+        float,
+        about("Factor of the learning rate in `decay_rounds`, for the schedules `step` and `exponential`.", gt=0, le=1),
+    ] = 0.1
+    warmup_rounds: Annotated[
+        int,
+        about("Number of first rounds in which the learning rate rises in equal steps. 0: none.", ge=0, unit="rounds"),
+    ] = 0
+    optimizer: Annotated[
+        str,
+        about(
+            "Optimizer of local training: `sgd`, or another of torch.optim in lower case, such as `adamw`. A client "
+            "makes a new one in each round. Without `learning_rate`, torch's default for it is used."
+        ),
+    ] = "sgd"
+    optimizer_options: Annotated[
+        tuple[str, ...],
+        about('Options of the optimizer, each as NAME=VALUE, for example `["betas=[0.9, 0.99]", "eps=1e-7"]`.'),
+    ] = ()
+    gradient_clip: Annotated[
+        float,
+        about(
+            "Largest norm of the gradient of all parameters together, to which each step scales longer ones. 0: none.",
+            ge=0,
+        ),
+    ] = 0.0
+    fit: Annotated[
+        str,
+        about(
+            "Local training of your own, added by `add_fit`, instead of the loop over batches. Empty: that loop. Tacit "
+            "computes its virtual time as that of the loop, times the `passes` of `add_fit`."
+        ),
+    ] = ""
     momentum: Annotated[float, about("Momentum of gradient descent.", ge=0, lt=1)] = 0.0
     weight_decay: Annotated[
         float, about("Weight decay: factor of the parameters that each step adds to the gradient.", ge=0)

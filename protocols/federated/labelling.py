@@ -58,10 +58,13 @@ class Labeller(Protocol):
     """A labeller.
 
     Client and server take their parts in a round concurrently; `waits`: the most deadlines that it takes.
+    `uses_features`: it needs the network's features of points.
     """
 
     @property
     def waits(self) -> int: ...
+    @property
+    def uses_features(self) -> bool: ...
 
     def work(self, points: int, labelled: bool) -> Work | None:
         """The first job of a client, or None; `labelled`: its points have had pseudo-labels before."""
@@ -77,6 +80,7 @@ class _Local:
     """A labeller without a server."""
 
     waits: ClassVar[int] = 0
+    uses_features: ClassVar[bool] = False
 
     async def server(self, me: Server, members: Sequence[str]) -> None:
         pass
@@ -125,6 +129,7 @@ class Alone(_Local):
     recipe: Recipe = PAPER
     device: str = "auto"
     orthogonal: bool = False
+    uses_features: ClassVar[bool] = True
 
     def work(self, points: int, labelled: bool = False) -> Work:
         n = points
@@ -165,6 +170,10 @@ class Once(_Local):
 
     labeller: NetworkLabeller | Alone
 
+    @property
+    def uses_features(self) -> bool:  # type: ignore[override]
+        return self.labeller.uses_features
+
     def work(self, points: int, labelled: bool) -> Work | None:
         return None if labelled else self.labeller.work(points)
 
@@ -182,6 +191,7 @@ class Across:
     spec: ModelSpec
     parameters: xclp.Parameters
     device: str = "auto"
+    uses_features: ClassVar[bool] = True
 
     @property
     def waits(self) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
+from tacit.parties.learning.tasks import task_of
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
@@ -103,6 +104,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._clients = Present(clients)
         self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
+        self._task = task_of(server.settings.spec.task)
         self._best: tuple[float, int, bytes] | None = None
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
@@ -183,8 +185,10 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """Measure the model after a round, and keep the best."""
         model = self._server.model
         validation = self._accuracy(model, self._validation) if measured else None
-        if validation is not None and not record.lost and (self._best is None or validation > self._best[0]):
-            self._best = (validation, record.number, model)
+        if validation is not None and not record.lost:
+            height = validation if self._task.larger_is_better else -validation
+            if self._best is None or height > self._best[0]:
+                self._best = (height, record.number, model)
         one = self.round_of(
             record,
             round=record.number,
@@ -224,7 +228,12 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _accuracy(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings
-        return None if on is None else jobs.accuracy(settings.spec, model, *on, settings.update.device)
+        if on is None:
+            return None
+        task = self._task
+        if task.form == "class" and task.score == "accuracy":
+            return jobs.accuracy(settings.spec, model, *on, settings.update.device)
+        return jobs.measured(settings.spec, model, *on, settings.update.device)[task.score]
 
     # What is kept
 

@@ -386,7 +386,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
         if pseudo is not None and self.settings.class_weights:
             weights = weights * by_class(labels, self.settings.spec.classes)
-        return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled)
+        return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled, shard.targets)
 
 
 class TrainingServer(RoundsServer[TrainingSettings, Record]):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset
+from tacit.parties.data.splits import Shard
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import (
@@ -33,7 +34,7 @@ from tacit.sim.world import World
 
 __all__ = ["HeldRound", "Points", "RoundsObserver", "known_points", "reported", "testing_points"]
 
-Points = tuple[NDArray[np.generic], NDArray[np.int64]]
+Points = tuple[NDArray[np.generic], NDArray[Any]]
 
 
 class HeldRound(Round, frozen=True, kw_only=True):
@@ -298,7 +299,7 @@ def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | No
     shards = [client.shard for client in clients]
     any_new = any(shard.new.any() for shard in shards)
     hidden = [(shard, counting(shard.labels, shard.labeled, shard.new, any_new)) for shard in shards]
-    pairs = [(shard.points[own], shard.labels[own]) for shard, own in hidden if own.any()]
+    pairs = [(shard.points[own], _learned(shard)[own]) for shard, own in hidden if own.any()]
     if not pairs:
         return None, ""
     points, labels = (np.concatenate(column) for column in zip(*pairs, strict=True))
@@ -306,5 +307,13 @@ def testing_points(parts: Parts, clients: Sequence[Client]) -> tuple[Points | No
 
 
 def known_points(dataset: Dataset) -> Points | None:
-    """The points and labels of a data set; None if no label is known."""
-    return (dataset.points, dataset.labels) if (dataset.labels >= 0).any() else None
+    """The points and labels of a data set, or their targets, where known; None if no label is known."""
+    known = dataset.labels >= 0
+    if dataset.targets is not None and known.any():
+        return dataset.points[known], dataset.targets[known]
+    return (dataset.points, dataset.labels) if known.any() else None
+
+
+def _learned(data: Dataset | Shard) -> NDArray[np.generic]:
+    """The targets of the points if there are any, else their labels."""
+    return data.labels if data.targets is None else data.targets

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import psutil
 
-from tacit.parties.data.checking import check_part
+from tacit.parties.data.checking import check_form, check_part
 from tacit.parties.data.dataset import as_features
 from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
@@ -16,6 +16,7 @@ from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file,
 from tacit.parties.data.splits import Shards, shards
 from tacit.parties.datasets.error import DataSettingError
 from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import attacked
 from tacit.protocols.registry import PROTOCOLS
@@ -24,6 +25,7 @@ from tacit.scenarios.files.public_points import set_apart
 from tacit.scenarios.schema.scenario import Data, Scenario
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
+from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
@@ -105,10 +107,16 @@ def parts_of(scenario: Scenario) -> Parts:
         return _at_hand[-1]
     parts = _parts_of(scenario)
     if PROTOCOLS[scenario.protocol.name].needs.classes:
-        where = scenario.data.path or f"data set {scenario.data.name!r}"
+        where, name = scenario.data.path or f"data set {scenario.data.name!r}", scenario.training.task
+        if name in TASKS:  # else the check of keys says so
+            fitting = [one for one, kind in TASKS.items() if kind.task.form == parts.held.form]
+            check_form(parts.held, task_of(name).form, f"the task {name!r}", fitting, where)
         check_part(parts.held, "the training part" if parts.test is not None else "the data", where)
         if parts.test is not None:
             check_part(parts.test, "the test part", where)
+    if scenario.attack.kind and parts.held.targets is not None:
+        problem = f"needs probabilities of classes, and training.task = {toml(scenario.training.task)} has none"
+        raise Problem("attack.kind", f'{toml(scenario.attack.kind)} {problem}; allowed: ""')
     return attacked(parts, scenario) if scenario.attack.kind else parts
 
 
