@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tacit.parties.learning.backend import Tensor, choose_device, torch
 from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.networks import NeuralNetwork
-from tacit.parties.learning.parameters import loaded
+from tacit.parties.learning.parameters import load_private, loaded
 from tacit.parties.learning.sgd import as_images, as_targets, scaled
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
@@ -35,10 +35,13 @@ def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: st
     return _run(spec, parameters, images, device, lambda network, batch: network(batch).softmax(1))
 
 
-def measured(spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str) -> dict[str, float]:
+def measured(
+    spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str, private: bytes = b""
+) -> dict[str, float]:
     """The metrics of the network's task over all points, and their mean "loss", which is the first of them."""
     task, where = task_of(spec.task), choose_device(device)
     network = loaded(spec, where, parameters).eval()
+    load_private(network, private)
     found, total = [], 0.0
     with torch.inference_mode():
         for at in range(0, max(1, len(images)), BATCH):

@@ -35,6 +35,7 @@ __all__ = [
     "logits",
     "measured",
     "predict",
+    "private_layout",
     "probabilities",
     "require_torch",
     "size",
@@ -109,6 +110,15 @@ def layout(spec: ModelSpec) -> Layout:
     return parameters.layout(spec)
 
 
+def private_layout(spec: ModelSpec) -> Layout:
+    """The types of the private numbers, which stay with each client; none unless the spec declares some."""
+    if not spec.private:
+        return Layout()
+    from tacit.parties.learning import parameters
+
+    return parameters.private_layout(spec)
+
+
 def trained_layout(spec: ModelSpec) -> Layout:
     """The types of the trained numbers, with which the vector begins."""
     from tacit.parties.learning import parameters
@@ -139,7 +149,7 @@ def trained_size(spec: ModelSpec) -> int:
 
 def _hollow_train(
     spec: ModelSpec, parameters: bytes, data: LocalData, update: LocalUpdate, round_number: int, seed: int | bytes,
-    received: Sequence[bytes] = (), kept: Sequence[bytes] = (),
+    received: Sequence[bytes] = (), kept: Sequence[bytes] = (), private: bytes = b"",
 ) -> Trained:  # fmt: skip
     labeled, others = map(len, update.usable(data))
     steps = update.epochs * update.batches(labeled, others).steps
@@ -153,7 +163,9 @@ def _hollow_train(
         found = train(spec, initial(spec, 0), few, replace(update, epochs=1), 0, 0)
         _sizes[spec, update] = tuple(map(len, found.sent)), tuple(map(len, found.kept))
     sent, keeps = (tuple(map(blank, sizes)) for sizes in _sizes[spec, update])
-    return Trained(blank(len(parameters)) if steps else parameters, sent, keeps, steps, 0.0 if steps else math.nan)
+    own = blank(many) if (many := private_layout(spec).size) else b""
+    loss = 0.0 if steps else math.nan
+    return Trained(blank(len(parameters)) if steps else parameters, sent, keeps, steps, loss, private=own)
 
 
 _sizes: dict[tuple[ModelSpec, LocalUpdate], tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -169,17 +181,19 @@ def train(
     seed: int | bytes,
     received: Sequence[bytes] = (),
     kept: Sequence[bytes] = (),
+    private: bytes = b"",
 ) -> Trained:
     """The result of training from `parameters` on a client's data in round `round_number`, counted from 0.
 
     Shuffles, augmentation and dropout come from streams of (seed, ..., round_number): give each client a separate seed.
     For each of the update's additions, `received` has the server's bytes and `kept` the bytes that the client kept
-    after its last update; b"" or missing if there are none yet. Without a usable point the parameters are returned
+    after its last update; b"" or missing if there are none yet. `private` are the private numbers of its last update,
+    b"" if there are none: they begin as built. Without a usable point the parameters are returned
     unchanged. Raises ValueError for vectors of the wrong length, labels out of range and points that do not fit.
     """
     from tacit.parties.learning import sgd
 
-    return sgd.train(spec, parameters, data, update, round_number, seed, received, kept)
+    return sgd.train(spec, parameters, data, update, round_number, seed, received, kept, private)
 
 
 @hollow(lambda spec, parameters, images, device="auto": filled((len(images), feature_count(spec)), np.float32, 1))
@@ -225,17 +239,19 @@ def accuracy(
 
 
 def measured(
-    spec: ModelSpec, parameters: bytes, images: Images, targets: NDArray[np.generic], device: str = "auto"
-) -> dict[str, float]:
+    spec: ModelSpec, parameters: bytes, images: Images, targets: NDArray[np.generic], device: str = "auto",
+    private: bytes = b"",
+) -> dict[str, float]:  # fmt: skip
     """The metrics of the network's task by name, over points with their targets (n, ...): "loss", then the task's own.
 
-    Points without a target (-1 for a class) must be left out. Raises ValueError without points.
+    `private` are a client's private numbers (`Trained.private`); b"": as built. Points without a target (-1 for a
+    class) must be left out. Raises ValueError without points.
     """
     from tacit.parties.learning import inference
 
     if not len(images):
         raise ValueError("metrics need a point with a target; there is none")
-    return inference.measured(spec, parameters, images, targets, device)
+    return inference.measured(spec, parameters, images, targets, device, private)
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:

@@ -318,7 +318,8 @@ class Trained:
     `parameters` is the network's vector. For each addition, `sent` are bytes to send to the server with the vector, and
     `kept` bytes that the client keeps on its disk for its next update (both may be empty). `steps` is the number of
     batches; `loss` is their mean loss including the terms of additions, nan without a step. `figures` are those of
-    local training of one's own (`fits`), by name.
+    local training of one's own (`fits`), by name. `private` are the numbers of the network's private tensors, which
+    stay with the client.
     """
 
     parameters: bytes = field(repr=False)
@@ -327,3 +328,4 @@ class Trained:
     steps: int = 0
     loss: float = math.nan
     figures: tuple[tuple[str, float], ...] = ()
+    private: bytes = field(default=b"", repr=False)

@@ -22,6 +22,7 @@ from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.tasks import task_of
 from tacit.sim.plugged import PluginError, place_in
+from tacit.sim.setting_error import SettingError
 
 __all__ = ["BUILDERS", "NO_FEATURES", "MaxPool", "NeuralNetwork", "Whole", "blamed", "build", "builder", "check"]
 
@@ -229,7 +230,7 @@ def blamed(spec: ModelSpec, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (MissingExtra, PluginError):
+    except (MissingExtra, PluginError, SettingError):
         raise
     except Exception as error:
         place = place_in(error)

@@ -4,8 +4,11 @@
 | --- | --- | --- | --- |
 | trained | parameters that require gradients as built | begin as sent | yes |
 | averaged | buffers of floating point that a state dict holds | begin as sent | yes |
-| frozen | other parameters | are those of the built network | no: all parties build the same |
-| kept | other buffers: integers, truth values, buffers that no state dict holds | begin as built | no |
+| private | those of both that `ModelSpec.private` names | begin as the client kept them, at first as built | no |
+| frozen | other parameters, and those that `ModelSpec.frozen` names | are those of the built network | no |
+| kept | buffers of integers, outside the state dict, or that `ModelSpec.kept` names | begin as built | no |
+
+All parties build the same frozen and kept tensors; the private ones of each client are its own.
 
 The vector has the trained tensors in the network's own order, then the averaged ones, each number in its own width
 (`vectors.Layout`). A parameter that requires gradients and gets none stays as it is and travels all the same: which
@@ -22,6 +25,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from weakref import WeakKeyDictionary
 
@@ -35,10 +39,12 @@ from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.parties.learning.vectors import WIDTHS, Layout
+from tacit.sim.setting_error import SettingError
 
 __all__ = [
-    "Entry", "Role", "cached", "check", "entries", "entries_of", "feature_count", "flatten", "initial", "join",
-    "layout", "least_batch", "load", "loaded", "size", "split", "trained_layout", "trained_size",
+    "Entry", "Role", "cached", "check", "entries", "entries_of", "feature_count", "flatten", "fresh", "initial", "join",
+    "layout", "least_batch", "load", "load_private", "loaded", "private_layout", "private_numbers", "size", "split",
+    "stepped", "trained_layout", "trained_size",
 ]  # fmt: skip
 
 _ROOM = 8  # the most networks that a process keeps; each is as large as its parameters
@@ -49,6 +55,7 @@ class Role(Enum):
 
     TRAINED = "trained"
     AVERAGED = "averaged"
+    PRIVATE = "private"
     FROZEN = "frozen"
     KEPT = "kept"
 
@@ -68,6 +75,9 @@ class Entry:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
+_FIXED = (Role.PRIVATE, Role.FROZEN, Role.KEPT)
+"""The roles of tensors that begin each job as built, unless the client has kept them."""
+
 _networks: "OrderedDict[tuple[object, ...], NeuralNetwork]" = OrderedDict()
 _states: "WeakKeyDictionary[NeuralNetwork, State]" = WeakKeyDictionary()
 
@@ -76,6 +86,7 @@ class State:
     """The tensors of `network`, as it was built, by role; `restore` puts back all that does not travel."""
 
     def __init__(self, network: NeuralNetwork) -> None:
+        declared = _Declared(network.spec)
         self._slots: list[tuple[dict[str, Tensor | None], str, Tensor]] = []
         found: dict[int, tuple[Entry, Tensor, dict[str, Tensor | None], str]] = {}
         for own in ("_parameters", "_buffers"):  # in the order of network.parameters() and network.buffers()
@@ -86,15 +97,20 @@ class State:
                         continue
                     self._slots.append((tensors, name, tensor))
                     if id(tensor) not in found:
-                        role = _role(module, name, tensor, own == "_parameters")
-                        whole = f"{path}.{name}" if path else name
+                        whole = (f"{path}.{name}" if path else name).removeprefix(network.prefix)
+                        role = declared.role(whole, module, _role(module, name, tensor, own == "_parameters"))
+                        if role is Role.FROZEN:
+                            tensor.requires_grad_(False)
                         entry = Entry(whole, tuple(tensor.shape), _type(tensor), role)
                         found[id(tensor)] = entry, tensor, tensors, name
         order = sorted(found.values(), key=lambda one: (*Role,).index(one[0].role))
         self.entries = tuple(one[0] for one in order)
         self.trained = [one[1] for one in order if one[0].role is Role.TRAINED]
         self._averaged = [one for one in order if one[0].role is Role.AVERAGED]
-        fixed = [one[1] for one in order if one[0].role in (Role.FROZEN, Role.KEPT)]
+        self._private = [one for one in order if one[0].role is Role.PRIVATE]
+        self.private_trained = [one[1] for one in self._private if isinstance(one[1], nn.Parameter)]
+        self.problem = declared.problem(self.entries)
+        fixed = [one[1] for one in order if one[0].role in _FIXED]
         self._fixed = [(tensor, tensor.detach().clone()) for tensor in fixed]
         self._parameters = [(one[1], one[1].requires_grad) for one in order if isinstance(one[1], nn.Parameter)]
         self._shapes = [(one[1], one[1].shape, one[1].dtype) for one in order]
@@ -112,14 +128,17 @@ class State:
 
         Raises ValueError if one has got another shape or type.
         """
-        found = []
-        for entry, built, tensors, name in self._averaged:
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != built.shape or tensor.dtype != built.dtype:
-                now = "None" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
-                raise ValueError(f"buffer {entry.name} was built as {entry.dtype} {entry.shape} and is now {now}")
-            found.append(tensor)
-        return found
+        return _now(self._averaged)
+
+    @property
+    def private(self) -> list[Tensor]:
+        """The private tensors as they are now. Raises ValueError as `averaged` does."""
+        return _now(self._private)
+
+    @cached_property
+    def private_layout(self) -> Layout:
+        """The layout of the private numbers."""
+        return Layout.of((one[0].dtype, one[0].numbers) for one in self._private)
 
     def restore(self) -> bool:
         """Put back what does not travel; return false if the network must be built again for it."""
@@ -138,14 +157,80 @@ class State:
         return self._memory.restore()
 
     def differing(self, other: "State") -> str:
-        """The name of a frozen or kept tensor that has other numbers than in `other`, the same network; or ""."""
-        names = [entry.name for entry in self.entries if entry.role in (Role.FROZEN, Role.KEPT)]
+        """The name of a private, frozen or kept tensor that has other numbers than in `other`, the same network; or
+        ""."""
+        names = [entry.name for entry in self.entries if entry.role in _FIXED]
         pairs = zip(names, self._fixed, other._fixed, strict=True)
         return next((name for name, own, theirs in pairs if _bytes(own[1].cpu()) != _bytes(theirs[1].cpu())), "")
 
     def adopt(self, other: "State") -> None:
         """Take the frozen and kept tensors of `other`, the state of the same network, also for later restoring."""
         self._fixed = [(own[0], theirs[1]) for own, theirs in zip(self._fixed, other._fixed, strict=True)]
+
+
+def _now(those: list[tuple[Entry, Tensor, dict[str, Tensor | None], str]]) -> list[Tensor]:
+    """The tensors that are now in the places of `those` that were built. Raises ValueError for another shape or
+    type."""
+    found = []
+    for entry, built, tensors, name in those:
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != built.shape or tensor.dtype != built.dtype:
+            now = "None" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
+            raise ValueError(f"buffer {entry.name} was built as {entry.dtype} {entry.shape} and is now {now}")
+        found.append(tensor)
+    return found
+
+
+class _Declared:
+    """The roles that patterns of a spec declare. A pattern fits names in the state dict, the names of modules, or with
+    ``type:`` in front the types of modules."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._patterns = [
+            (key, role, pattern)
+            for key, role in (("private", Role.PRIVATE), ("frozen", Role.FROZEN), ("kept", Role.KEPT))
+            for pattern in getattr(spec, key)
+        ]
+        self._fitted: dict[tuple[str, str], list[str]] = {(key, pattern): [] for key, _, pattern in self._patterns}
+        self._problem: SettingError | None = None
+
+    def role(self, name: str, module: nn.Module, default: Role) -> Role:
+        """The role of a tensor whose role is the `default` if no pattern fits it."""
+        found = default
+        for key, role, pattern in self._patterns:
+            if not _fits(pattern, name, module):
+                continue
+            self._fitted[key, pattern].append(name)
+            if role is Role.KEPT and default in (Role.TRAINED, Role.FROZEN):
+                problem = f"fits {name}, which is a parameter and no buffer"
+                self._problem = self._problem or SettingError(key, pattern, problem)
+            elif default in (Role.FROZEN, Role.KEPT):
+                continue  # it stays at all parties as it is built
+            else:
+                declared = Role.KEPT if default is Role.AVERAGED and role is Role.FROZEN else role
+                if found not in (default, declared):
+                    self._problem = self._problem or SettingError(key, pattern, f"fits {name}, which is {found.value}")
+                found = declared
+        return found
+
+    def problem(self, entries: tuple[Entry, ...]) -> SettingError | None:
+        """The first mistake in the patterns, or None."""
+        for (key, pattern), names in self._fitted.items():
+            if not names:
+                known = [entry.name for entry in entries if entry.role is not Role.KEPT]
+                shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
+                return SettingError(key, pattern, f"fits no tensor of the network; it has {shown}")
+        return self._problem
+
+
+_SHOWN = 12
+"""The most tensors that an error names."""
+
+
+def _fits(pattern: str, name: str, module: nn.Module) -> bool:
+    if pattern.startswith("type:"):
+        return fnmatchcase(type(module).__name__, pattern.removeprefix("type:"))
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
 def _role(module: nn.Module, name: str, tensor: Tensor, is_parameter: bool) -> Role:
@@ -163,11 +248,11 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Neur
     key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
     if network is None:
-        network = _networks[key] = _built(spec, device)
+        network = _networks[key] = fresh(spec, device)
         if len(_networks) > _ROOM:
             _networks.popitem(last=False)
     elif not _states[network].restore():
-        before, network = _states[network], _built(spec, device)
+        before, network = _states[network], fresh(spec, device)
         _states[network].adopt(before)
         _states[network].restore()
         _networks[key] = network
@@ -175,7 +260,8 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Neur
     return network
 
 
-def _built(spec: ModelSpec, device: torch.device) -> NeuralNetwork:
+def fresh(spec: ModelSpec, device: torch.device) -> NeuralNetwork:
+    """A network for `spec` on `device` that nobody else uses, as it was built."""
     with seeded(torch.device("cpu"), 0):
         network = build(spec).to(device)
     _states[network] = _checked(spec, State(network))
@@ -185,13 +271,16 @@ def _built(spec: ModelSpec, device: torch.device) -> NeuralNetwork:
 def _checked(spec: ModelSpec, state: State) -> State:
     """Raise ModelError if the network has nothing to train, or a vector cannot hold its numbers; returns its state."""
     where = f"model {spec.name!r}"
+    if state.problem:
+        raise state.problem
     if not state.trained:
-        raise ModelError(f"{where} has no parameter to train: none requires gradients")
+        why = "all are private" if state.private_trained else "none requires gradients"
+        raise ModelError(f"{where} has no parameter to train for all clients: {why}")
     for entry in state.entries:
-        if entry.role in (Role.TRAINED, Role.AVERAGED) and entry.dtype not in WIDTHS:
+        if entry.role in (Role.TRAINED, Role.AVERAGED, Role.PRIVATE) and entry.dtype not in WIDTHS:
             known = ", ".join(WIDTHS)
             raise ModelError(
-                f"{where}: {entry.name} is of type {entry.dtype}; what is trained or averaged must be {known}"
+                f"{where}: {entry.name} is of type {entry.dtype}; what is trained, averaged or private must be {known}"
             )
     return state
 
@@ -207,6 +296,25 @@ def entries(network: NeuralNetwork) -> tuple[list[Tensor], list[Tensor]]:
     """The trained and the averaged tensors, in the vector's order."""
     state = _state(network)
     return state.trained, state.averaged
+
+
+def stepped(network: NeuralNetwork) -> list[Tensor]:
+    """The tensors that local training moves: the trained ones, in the vector's order, then the private ones."""
+    state = _state(network)
+    return state.trained + state.private_trained
+
+
+def private_numbers(network: NeuralNetwork) -> bytes:
+    """The numbers of the private tensors, as `join` writes them; b"" without any."""
+    state = _state(network)
+    return join(state.private) if state.private_layout.numbers else b""
+
+
+def load_private(network: NeuralNetwork, data: bytes) -> None:
+    """Load the private numbers `data` into `network`; b"" leaves them as built. Raises ValueError for another
+    length."""
+    if data:
+        _load(_state(network).private, data, f"private parameters of {network.spec.name}")
 
 
 def join(tensors: list[Tensor]) -> bytes:
@@ -257,8 +365,11 @@ def load(network: NeuralNetwork, data: bytes) -> None:
     Raises ValueError if its length is not the network's.
     """
     trained, averaged = entries(network)
-    tensors = trained + averaged
-    values = _parts(data, tensors, f"parameters of {network.spec.name}")
+    _load(trained + averaged, data, f"parameters of {network.spec.name}")
+
+
+def _load(tensors: list[Tensor], data: bytes, what: str) -> None:
+    values = _parts(data, tensors, what)
     with torch.no_grad():
         for tensor, value in zip(tensors, values, strict=True):
             tensor.copy_(value)
@@ -296,6 +407,11 @@ def layout(spec: ModelSpec) -> Layout:
 def trained_layout(spec: ModelSpec) -> Layout:
     """The layout of the trained numbers, which come first."""
     return _layouts(spec, builder(spec))[1]
+
+
+def private_layout(spec: ModelSpec) -> Layout:
+    """The layout of the private numbers, which stay with each client."""
+    return _state(cached(spec, choose_device("cpu"))).private_layout
 
 
 def entries_of(spec: ModelSpec) -> tuple[Entry, ...]:
@@ -342,7 +458,7 @@ def check(spec: ModelSpec) -> None:
                 )
             losses.mean().backward()
         entries(network)
-        again = _states[_built(spec, device)]
+        again = _states[fresh(spec, device)]
         state = _states[cached(spec, device)]
         if again.entries != state.entries:
             raise ValueError("it has other parameters and buffers each time that it is built")

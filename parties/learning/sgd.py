@@ -23,7 +23,7 @@ from tacit.parties.learning.local_update import (
     Trained,
 )
 from tacit.parties.learning.networks import NeuralNetwork
-from tacit.parties.learning.parameters import entries, flatten, loaded
+from tacit.parties.learning.parameters import entries, flatten, load_private, loaded, private_numbers, stepped
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 
@@ -128,6 +128,7 @@ def train(
     seed: int | bytes,
     received: Sequence[bytes] = (),
     kept: Sequence[bytes] = (),
+    private: bytes = b"",
 ) -> Trained:
     """The result of local training; see `tacit.parties.learning.jobs.train`."""
     device = choose_device(update.device)
@@ -137,7 +138,8 @@ def train(
     rate = update.rate(len(labeled), round_number)
     random = generator(seed, "batches", round_number)
     network = loaded(spec, device, parameters)
-    trained = entries(network)[0]
+    load_private(network, private)
+    trained, moving = entries(network)[0], stepped(network)
     if update.fit:
         return _fitted(spec, network, data, update, np.concatenate([labeled, others]), plan, round_number, seed)
     run = Run(spec, update, device, network, trained, rate, round_number, plan.steps * update.epochs)
@@ -145,7 +147,7 @@ def train(
     images, labels, weights = on_device(spec, data, device)
     if images.numel() <= _SCALED_AT_ONCE:
         images = scaled(images)
-    descent = _descent(trained, rate, update)
+    descent = _descent(moving, rate, update)
     total, one = torch.zeros((), device=device), torch.ones((), device=device)
     shares: dict[int, Tensor] = {}  # each point's share in the loss of a batch, by the batch's size
     with seeded(device, seed, "update", round_number):
@@ -177,7 +179,8 @@ def train(
     steps = run.steps
     ends = [addition.finish() for addition in active]
     sent, keeps = tuple(end[0] for end in ends), tuple(end[1] for end in ends)
-    return Trained(flatten(network), sent, keeps, steps, float(total) / steps if steps else math.nan)
+    loss = float(total) / steps if steps else math.nan
+    return Trained(flatten(network), sent, keeps, steps, loss, private=private_numbers(network))
 
 
 def _fitted(
@@ -187,7 +190,7 @@ def _fitted(
     """The result of local training of one's own, on these `rows` of the data."""
     device, steps = choose_device(update.device), plan.steps * update.epochs
     if not steps:
-        return Trained(flatten(network))
+        return Trained(flatten(network), private=private_numbers(network))
     images, targets, weights = on_device(spec, data, device)
     chosen = torch.from_numpy(np.sort(rows)).to(device)
     known = int(data.labeled.sum())
@@ -198,7 +201,8 @@ def _fitted(
     if not isinstance(figures, Mapping | None):
         raise TypeError(f"training.fit = {update.fit!r} must return its figures by name, not {figures!r:.80}")
     found = {name: float(value) for name, value in (figures or {}).items()}
-    return Trained(flatten(network), steps=steps, loss=found.get("loss", math.nan), figures=tuple(found.items()))
+    loss, private = found.get("loss", math.nan), private_numbers(network)
+    return Trained(flatten(network), steps=steps, loss=loss, figures=tuple(found.items()), private=private)
 
 
 _run_backward = torch.autograd.Variable._execution_engine.run_backward

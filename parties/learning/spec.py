@@ -70,7 +70,8 @@ class ModelSpec:
     to length 1 (None: the network's default). `mean` and `std`, one number a channel, standardise images inside the
     network, so that data and augmentation stay in [0, 1]. `task` is the name of one of `tasks.TASKS`; `target` is the
     shape of the target of one point, () for a class. For tasks without classes, `classes` is the number of numbers,
-    tokens or labels that the data names. Raises ValueError.
+    tokens or labels that the data names. `private`, `frozen` and `kept` are patterns of the names of its tensors
+    (`parameters`). Raises ValueError.
     """
 
     name: str
@@ -83,6 +84,9 @@ class ModelSpec:
     std: tuple[float, ...] = ()
     task: str = "classification"
     target: tuple[int, ...] = ()
+    private: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         kind, where = MODELS[self.name], f"model {self.name!r}"

@@ -27,8 +27,8 @@ from tacit.parties.learning.backend import choose_device, seeded
 from tacit.parties.learning.counting import Counts, Pass, counted
 from tacit.parties.learning.inference import BATCH
 from tacit.parties.learning.local_update import LocalUpdate
-from tacit.parties.learning.networks import Parts, build, builder
-from tacit.parties.learning.parameters import size, trained_size
+from tacit.parties.learning.networks import Parts, builder
+from tacit.parties.learning.parameters import fresh, private_layout, size, stepped
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.compute import Work, total_work
 
@@ -37,7 +37,7 @@ __all__ = ["Operations", "embed_work", "operations", "steps_work", "train_work"]
 
 @dataclass(frozen=True)
 class Operations:
-    """The operations of a pass with and without gradients, and the lengths of the vector and of its trained part."""
+    """The operations of a pass with and without gradients, and how many numbers are loaded, and trained."""
 
     training: Pass
     inference: Pass
@@ -53,10 +53,11 @@ def operations(spec: ModelSpec) -> Operations:
 @lru_cache(maxsize=64)
 def _operations(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> Operations:
     with seeded(choose_device("cpu"), 0):
-        network = build(spec)  # a job may be at work with the cached one
+        network = fresh(spec, choose_device("cpu"))  # a job may be at work with the cached one
         training = counted(network, spec.shape, backward=True)
         inference = counted(network.eval(), spec.shape, backward=False)
-    return Operations(training, inference, size(spec), trained_size(spec))
+    trained = sum(tensor.numel() for tensor in stepped(network))
+    return Operations(training, inference, size(spec) + private_layout(spec).numbers, trained)
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:

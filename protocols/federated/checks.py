@@ -104,6 +104,12 @@ def _check_task(tables: TrainingTables, settings: TrainingSettings) -> None:
     labeller, name = settings.method.labeller, tables.training.task
     if ALGORITHMS[tables.protocol.name].predicts or (labeller is not None and labeller.uses_features):
         jobs.feature_count(settings.spec)
+    if settings.spec.private and (labeller is not None or ALGORITHMS[tables.protocol.name].predicts):
+        problem = "predicts with the shared model, and parts of it are private"
+        raise Problem("model.private", f"{toml(tables.protocol.name)} {problem}; allowed: []")
+    if settings.spec.private and any(addition.unlabeled for addition, _ in settings.method.additions):
+        problem = f"{toml(tables.protocol.name)} trains a second network, whose private parts nobody keeps"
+        raise Problem("model.private", f"{problem}; allowed: []")
     if task_of(name).form == "class":
         return
     classes = ALGORITHMS[tables.protocol.name].predicts or labeller is not None

@@ -217,7 +217,8 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
     model = tables.model
     return ModelSpec(
         model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean,
-        model.std, tables.training.task, () if held.targets is None else held.targets.shape[1:],
+        model.std, tables.training.task, () if held.targets is None else held.targets.shape[1:], model.private,
+        model.frozen, model.kept,
     )  # fmt: skip
 
 

@@ -26,6 +26,23 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         tuple[float, ...],
         about("One number per channel. The network subtracts it from pixel values, which are in [0, 1]."),
     ] = ()
+    private: Annotated[
+        tuple[str, ...],
+        about(
+            "Parts of the network that stay with each client: patterns such as `head`, `*.norm.*` or "
+            "`type:BatchNorm*`, which fit names of the state dict, of modules, or types of modules. Never sent."
+        ),
+    ] = ()
+    frozen: Annotated[
+        tuple[str, ...], about("Parts of the network that are not trained, as such patterns. Never sent.")
+    ] = ()
+    kept: Annotated[
+        tuple[str, ...],
+        about(
+            "Buffers that each update begins with as they were built, as such patterns. Never sent. By default "
+            "buffers of floating point are averaged."
+        ),
+    ] = ()
     std: Annotated[
         tuple[float, ...], about("One number per channel. The network divides by it after subtracting `mean`.")
     ] = ()

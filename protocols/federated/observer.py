@@ -228,7 +228,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _accuracy(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings
-        if on is None:
+        if on is None or settings.spec.private:  # the shared part alone predicts nothing
             return None
         task = self._task
         if task.form == "class" and task.score == "accuracy":

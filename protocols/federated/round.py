@@ -68,7 +68,7 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
-    "AVERAGE", "LABEL", "Called", "Calling", "Enrolled", "Record", "TrainingClient", "TrainingServer",
+    "AVERAGE", "LABEL", "PRIVATE", "Called", "Calling", "Enrolled", "Record", "TrainingClient", "TrainingServer",
     "TrainingSettings",
 ]  # fmt: skip
 
@@ -89,6 +89,7 @@ class TrainingRound(Message):
     additions: list[bytes]
 
 
+PRIVATE = "private parameters"  # on a client's disk
 _FIRST = "first model"  # on a Byzantine client's disk, in a hollow run
 
 
@@ -285,6 +286,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             with values_of(self, self.server, "TrainingRound"):
                 raise ValueError(str(error)) from None
         self.disk["additions"] = trained.kept
+        if self.settings.spec.private:
+            self.disk[PRIVATE] = trained.private
         return trained
 
     def _training(self, call: TrainingRound, points: Usable, number: int, seed: bytes) -> tuple[Any, ...]:
@@ -292,7 +295,8 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         spec, update = self.settings.spec, self.settings.update
         work = jobs.train_work(spec, update, points.labeled, points.others)
         kept = self.disk.get("additions", ())
-        return work, jobs.train, spec, call.model, points.data, update, number - 1, seed, call.additions, kept
+        own = (self.disk.get(PRIVATE, b""),) if spec.private else ()
+        return work, jobs.train, spec, call.model, points.data, update, number - 1, seed, call.additions, kept, *own
 
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         if not isinstance(message, TrainingRound) or stamp[0] > self.settings.rounds:

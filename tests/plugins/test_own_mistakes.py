@@ -98,7 +98,11 @@ UNFIT = "return nn.Sequential(nn.Flatten(), nn.Linear(64, 20)), nn.Linear(21, sp
     ("body", "at", "problem"),
     [
         ("raise RuntimeError('no such thing')", "raise", "RuntimeError: no such thing"),
-        ("return nn.Flatten()", "def build", "must return two modules, body and last layer, not an object of type Fl"),
+        (
+            "return nn.Flatten",
+            "def build",
+            "must return a module, or two modules, body and last layer, not an object of",
+        ),
         (
             WIDE,
             "def build",
