@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,11 +24,14 @@ class Batch:
     labeled: int
     network: "nn.Module"
     view: "Callable[..., Tensor]"
+    _outputs: "Tensor | None" = None
 
-    @cached_property
+    @property
     def outputs(self) -> "Tensor":
         """The network's outputs for the inputs, with gradient, computed at first use."""
-        found: Tensor = self.network(self.inputs)
+        found = self._outputs  # a cached_property takes a lock, which costs as much as a small operation
+        if found is None:
+            found = self._outputs = self.network(self.inputs)
         return found
 
     @property

@@ -15,6 +15,7 @@ A run names its task by `training.task`, and `ModelSpec.task` carries the name t
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 __all__ = [
     "TASKS", "Classification", "MultiLabel", "NextToken", "Regression", "Task", "TaskKind", "task_of",
 ]  # fmt: skip
+
+
+@cache
+def _functional() -> Any:
+    """The module torch.nn.functional, which losses look up for each batch."""
+    from tacit.parties.learning.backend import nn
+
+    return nn.functional
 
 
 class Task:
@@ -82,9 +91,7 @@ class Classification(Task):
     larger_is_better = True
 
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
-        from tacit.parties.learning.backend import nn
-
-        return nn.functional.cross_entropy(batch.outputs, batch.targets, ignore_index=-1, reduction="none")
+        return _functional().cross_entropy(batch.outputs, batch.targets, ignore_index=-1, reduction="none")
 
     def predict(self, outputs: NDArray[np.float32]) -> NDArray[np.int64]:
         """The likeliest class of each point, int64 (n,); ties go to the lower class."""
