@@ -471,6 +471,9 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
     if parts.public is None and method_of(tables).sharing.needs != "nothing":
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
+    if tables.model.private:
+        problem = "has no effect where clients share no model: in co-training, all of a network stays with its client"
+        raise Problem("model.private", f"{problem}; allowed: []")
     try:
         if "network" in names_of(tables):
             jobs.check_network(model_of(tables, parts.held))

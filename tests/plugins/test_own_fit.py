@@ -150,6 +150,10 @@ def test_it_goes_with_every_averaging_and_is_predicted(
         (['model.private=["*"]'], "no parameter to train for all clients: all are private"),
         (['model.kept=["1"]'], "fits 1.weight, which is a parameter and no buffer"),
         (['model.private=["1"]', 'model.frozen=["1"]'], "fits 1.weight, which is private"),
+        (
+            ['model.private=["4"]', "protocol.name=fedct", "public.size=30"],
+            "model.private: has no effect where clients share no model",
+        ),
         (['model.private=["4"]', "protocol.name=fedmatch"], "model.private: .*trains a second network"),
     ],
 )
@@ -205,6 +209,19 @@ def test_only_what_is_shared_is_sent(
     scenario = own(*changes, "training.rounds=1")
     rows = {row.type: row.payload for row in byte_rows(run(scenario, out=tmp_path / "run").folder)}
     assert rows["TrainingRound"] == 3 * 4 * numbers
+
+
+@pytest.mark.parametrize(
+    "changes", [["protocol.name=fedbuff"], ["protocol.name=scaffold"], ["training.update=fedprox"]], ids=str
+)
+def test_private_parts_go_with_other_algorithms(
+    own: Callable[..., Scenario], tmp_path: Path, changes: list[str]
+) -> None:
+    scenario = own('model.private=["4"]', *changes)
+    result = run(scenario, out=tmp_path / "run")
+    assert result.outcome == "completed", result.reason
+    rows = {row.type: row.payload for row in byte_rows(result.folder)}
+    assert rows == {row.type: row.payload for row in tacit.predict(scenario).rows}
 
 
 def test_private_numbers_go_on_from_the_last_update(own: Callable[..., Scenario]) -> None:

@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
@@ -134,7 +135,7 @@ def test_the_saved_model_is_the_one_that_was_measured(tiny: Path) -> None:
 
     test = load_split("digits")[1].first(80)
     with np.load(result.folder / "model.npz") as saved:
-        spec = ModelSpec(**{**json.loads(str(saved["spec"])), "shape": (1, 8, 8), "mean": (), "std": ()})
+        spec = msgspec.json.decode(str(saved["spec"]), type=ModelSpec)
         last, selected = saved["parameters"].tobytes(), saved["selected"].tobytes()
     assert jobs.accuracy(spec, last, test.points, test.labels, "cpu") == result.accuracy
     assert jobs.accuracy(spec, selected, test.points, test.labels, "cpu") == result.accuracy_selected
