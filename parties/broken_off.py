@@ -26,6 +26,7 @@ class BrokenOff:
     ) -> None:
         self._world, self._coordinator, self._parties = world, coordinator, Present(parties)
         self._snapshot = Snapshot(world, self._parties.devices, kinds)
+        self._longer = 0.0
 
     def take(self, rest: Any, spill: BinaryIO | None = None) -> dict[str, Any]:
         """Store the world, the parties, and the caller's `rest`; for `spill` see `tacit.sim.snapshot.Snapshot.take`.
@@ -58,14 +59,19 @@ class BrokenOff:
                 raise NotPlain(f"{receiver.name} is to get {message.type}")
         return stored
 
-    def restore(self, state: dict[str, Any]) -> Any:
+    def restore(self, state: dict[str, Any], longer: float = 0.0) -> Any:
         """Set the parties of a world that has not begun to `state`; return the caller's rest.
 
-        For errors see `Snapshot`.
+        `longer`: the virtual seconds by which parties that wait for calls wait longer than stored. For errors see
+        `Snapshot`.
         """
         states, rest = self._snapshot.restore(state)
+        self._longer = longer
         for name, device in self._parties.devices.items():
             device.restore_program(states[name])
+            waiting: Any = device.party if device.rest is None else device.rest
+            if longer and getattr(waiting, "until", None) is not None:
+                waiting.until += longer
         return rest
 
     async def begin(self, watcher: Callable[[Device], None]) -> None:
@@ -76,7 +82,7 @@ class BrokenOff:
             device = self._parties.devices[name]
             if device.rest is not None:
                 self._world.loop.env.set_clock(device.rest.since)
-                device.rest_again(when)
+                device.rest_again(when + self._longer)
                 return
             party = self._parties[name]
             self._world.loop.env.set_clock(party.since)

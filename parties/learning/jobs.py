@@ -9,7 +9,10 @@ when the first of these functions is called.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +23,9 @@ from tacit.parties.learning.vectors import Layout
 from tacit.sim.compute import Work
 from tacit.sim.hollow import blank, filled, hollow
 
+if TYPE_CHECKING:
+    from tacit.parties.learning.backend import nn
+
 __all__ = [
     "accuracy",
     "check_network",
@@ -29,11 +35,13 @@ __all__ = [
     "embed_all",
     "embed_work",
     "feature_count",
+    "finished",
     "initial",
     "layout",
     "least_batch",
     "logits",
     "measured",
+    "named",
     "predict",
     "private_layout",
     "probabilities",
@@ -43,6 +51,7 @@ __all__ = [
     "train_work",
     "trained_layout",
     "trained_size",
+    "write_weights",
 ]
 
 Images = NDArray[np.generic]
@@ -94,6 +103,29 @@ def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
     from tacit.parties.learning import parameters
 
     return parameters.initial(spec, seed)
+
+
+def named(spec: ModelSpec) -> str:
+    """The names, shapes and types of the tensors in the network's vector, in its order, as JSON."""
+    from tacit.parties.learning import parameters
+
+    return msgspec.json.encode(parameters.named(spec)).decode()
+
+
+def finished(spec: ModelSpec, parameters: bytes) -> "nn.Module":
+    """A network with these parameters, in evaluation mode. Raises ValueError if they are not the network's."""
+    from tacit.parties.learning import parameters as networks
+
+    return networks.finished(spec, parameters)
+
+
+def write_weights(network: "nn.Module", path: Path) -> tuple[int, int]:
+    """Write the state dict of `network` to the new file `path`, as safetensors; return how many tensors and numbers."""
+    from tacit.parties.learning import state_dict
+
+    tensors = state_dict.own_tensors(network)
+    state_dict.write_safetensors(tensors, path)
+    return len(tensors), sum(one.numel() for one in tensors.values())
 
 
 def size(spec: ModelSpec) -> int:

@@ -14,7 +14,8 @@ The vector has the trained tensors in the network's own order, then the averaged
 (`vectors.Layout`). A parameter that requires gradients and gets none stays as it is and travels all the same: which
 parameters get some may differ from batch to batch. Counters (batch normalisation's `num_batches_tracked`) begin as
 built, at 0, so that a cumulative mean is that of one update: a mean of counters of clients is no count of anything, and
-a model's numbers must follow from the vector alone.
+a model's numbers must follow from the vector alone. Where the network begins from a file of weights
+(`ModelSpec.weights`), "as built" means: as in the file.
 
 Nothing else of a network outlives a job: attributes of modules, hooks, the mode of each module and what requires
 gradients are put back (`memory`). If that cannot be done, the network is built again. Networks are built inside a
@@ -37,6 +38,7 @@ from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
+from tacit.parties.learning.state_dict import Named, load_weights
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.parties.learning.vectors import WIDTHS, Layout
 from tacit.sim.setting_error import SettingError
@@ -263,7 +265,7 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Neur
 def fresh(spec: ModelSpec, device: torch.device) -> NeuralNetwork:
     """A network for `spec` on `device` that nobody else uses, as it was built."""
     with seeded(torch.device("cpu"), 0):
-        network = build(spec).to(device)
+        network = _begun(spec).to(device)
     _states[network] = _checked(spec, State(network))
     return network
 
@@ -384,9 +386,31 @@ def loaded(spec: ModelSpec, device: torch.device, data: bytes, role: str = "stud
 
 
 def initial(spec: ModelSpec, seed: int | bytes) -> bytes:
-    """The vector of a new network, drawn from the stream (seed, "initial")."""
+    """The vector of a new network, from its file of weights, or drawn from the stream (seed, "initial")."""
     with seeded(torch.device("cpu"), seed, "initial"):
-        return flatten(build(spec))
+        return flatten(_begun(spec))
+
+
+def _begun(spec: ModelSpec) -> NeuralNetwork:
+    """A new network with the weights of its file, if it has one. Raises Problem for a file that does not fit."""
+    network = build(spec)
+    if spec.weights is not None:
+        load_weights(network, spec.weights)
+    return network
+
+
+def finished(spec: ModelSpec, data: bytes) -> NeuralNetwork:
+    """A network of one's own with the vector `data`, in evaluation mode: no job changes it."""
+    with seeded(torch.device("cpu"), 0):
+        network = _begun(spec)
+    load(network, data)
+    return network.eval()
+
+
+def named(spec: ModelSpec) -> list[Named]:
+    """The tensors of the vector, in its order, by their names in the state dict."""
+    travel = (one for one in entries_of(spec) if one.role in (Role.TRAINED, Role.AVERAGED))
+    return [Named(one.name, one.shape, one.dtype) for one in travel]
 
 
 def size(spec: ModelSpec) -> int:
@@ -441,6 +465,9 @@ def check(spec: ModelSpec) -> None:
     vector can hold.
     """
     networks.check(spec)
+    if spec.weights is not None:
+        with seeded(torch.device("cpu"), 0):
+            _begun(spec)  # so that no error in the file is said to be one of the network
     device = choose_device("cpu")
     with networks.blamed(spec, "cannot be trained"):
         network = cached(spec, device)
@@ -474,7 +501,7 @@ def least_batch(spec: ModelSpec) -> int:
 
 @lru_cache(maxsize=64)
 def _least_batch(spec: ModelSpec, built_by: Callable[[ModelSpec], Parts]) -> int:
-    network = _built(spec, choose_device("cpu"))  # a job may be at work with the cached one
+    network = fresh(spec, choose_device("cpu"))  # a job may be at work with the cached one
     with torch.no_grad(), seeded(torch.device("cpu"), 0):
         try:
             if network(torch.zeros(1, *spec.shape)).isfinite().all():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tacit.parties.learning.weights import Weights
 from tacit.sim.registry import Registry
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class ModelSpec:
     network, so that data and augmentation stay in [0, 1]. `task` is the name of one of `tasks.TASKS`; `target` is the
     shape of the target of one point, () for a class. For tasks without classes, `classes` is the number of numbers,
     tokens or labels that the data names. `private`, `frozen` and `kept` are patterns of the names of its tensors
-    (`parameters`). Raises ValueError.
+    (`parameters`). `weights` is the file from which the network begins; without it, the network begins as it is built.
+    Raises ValueError.
     """
 
     name: str
@@ -87,6 +89,7 @@ class ModelSpec:
     private: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    weights: Weights | None = None
 
     def __post_init__(self) -> None:
         kind, where = MODELS[self.name], f"model {self.name!r}"

@@ -482,7 +482,7 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
             jobs.choose_device(tables.training.device)
     except MissingExtra as missing:
         raise Problem("learner", str(missing)) from None
-    except PluginError:
+    except (PluginError, Problem):
         raise
     except ValueError as error:
         key = key_of(error, {"learner": Learner, "cotraining": CotrainingKeys, "model": Model}) or "cotraining"

@@ -78,7 +78,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         jobs.size(settings.spec)
     except MissingExtra as missing:
         raise Problem("model.name", f"{toml(tables.model.name)}: {missing}") from None
-    except PluginError:
+    except (PluginError, Problem):
         raise
     except ValueError as error:
         key = key_of(error, {"training": Training, "model": Model}) or "training"

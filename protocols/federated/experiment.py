@@ -14,6 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.weights import weights_in
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.assumed import Assumed
@@ -218,7 +219,7 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
     return ModelSpec(
         model.name, held.shape, len(held.classes), model.width, model.embedding, model.normalised, model.mean,
         model.std, tables.training.task, () if held.targets is None else held.targets.shape[1:], model.private,
-        model.frozen, model.kept,
+        model.frozen, model.kept, weights_in(model.weights),
     )  # fmt: skip
 
 

@@ -46,6 +46,15 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     std: Annotated[
         tuple[float, ...], about("One number per channel. The network divides by it after subtracting `mean`.")
     ] = ()
+    weights: Annotated[
+        str,
+        about(
+            "File with the weights from which training starts: safetensors, a state dict saved by `torch.save`, or "
+            "the `model.npz` of a run. Names, shapes and types must be those of the network's state dict. Empty: "
+            "random weights. The path is relative to the scenario file.",
+            unit="file",
+        ),
+    ] = ""
 
 
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):

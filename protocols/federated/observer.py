@@ -241,10 +241,15 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """Write ``model.npz``: the last model and the selected one as numbers in a row, and the network as JSON.
 
         Numbers are float32, or float64 where the network has some: both hold float16 and bfloat16, which npz lacks,
-        exactly, so `vectors.encode` by the network's layout gives the same vector again.
+        exactly, so `vectors.encode` by the network's layout gives the same vector again. `tensors` has the name, shape
+        and type of each tensor in the row, as JSON.
         """
-        spec = msgspec.json.encode(self._server.settings.spec).decode()
-        arrays = {"parameters": decode(model, self._layout), "spec": np.array(spec)}
+        spec = self._server.settings.spec
+        arrays = {
+            "parameters": decode(model, self._layout),
+            "spec": np.array(msgspec.json.encode(spec).decode()),
+            "tensors": np.array(jobs.named(spec)),
+        }
         if selected is not None:
             arrays["selected"] = decode(selected, self._layout)
         with (folder / "model.npz").open("wb") as file:

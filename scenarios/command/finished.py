@@ -14,6 +14,7 @@ from tacit.scenarios.command.options import Debug, Plugins, Trust
 
 __all__ = [
     "artifact",
+    "model",
     "plot",
     "report",
     "show_bytes",
@@ -66,6 +67,47 @@ def artifact(
     lines = [f"runs      {', '.join(made.runs)}", *(f"outside   {path}" for path in made.outside)]
     lines += [f"note      {note}" for note in made.notes]
     lines += [f"folder    {made.folder}", f"zip       {made.archive}", f"repeat    python {made.folder}/repeat.py"]
+    printing.print_lines(printing.make_console(), lines)
+    return 0
+
+
+def model(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a training run that has ended.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="New file to write (default: model.safetensors in the folder)."),
+    ] = None,
+    selected: Annotated[
+        bool, typer.Option("--selected", help="Take the model of the best round by held-out points, not the last one.")
+    ] = False,
+    plugin: Plugins = None,
+    trust: Trust = False,
+    debug: Debug = False,
+) -> int:
+    """Write the model of a run as safetensors, by the names of the network's state dict, and show how to load it."""
+    from tacit.parties.learning.extras import MissingExtra
+    from tacit.parties.learning.jobs import write_weights
+    from tacit.scenarios.console import printing
+    from tacit.scenarios.files.trained import trained_network
+    from tacit.scenarios.running.folder import FolderError
+    from tacit.scenarios.running.whole import check_folder
+
+    check_folder(folder)
+    path = folder / "model.safetensors" if out is None else out
+    if path.exists():
+        raise FolderError(f"{path}: exists already; name a new file by --out")
+    try:
+        network = trained_network(folder, selected=selected, trust=trust)
+        tensors, numbers = write_weights(network, path)
+    except MissingExtra as missing:
+        raise FolderError(str(missing)) from None
+    lines = [
+        f"model     {path} ({tensors:,} tensors, {numbers:,} numbers, {path.stat().st_size:,} bytes)",
+        f"network   {type(network).__name__}",
+        "load      from safetensors.torch import load_file",
+        f"          network.load_state_dict(load_file({str(path)!r}))",
+        f"start     tacit run FILE --set model.weights={path}",
+    ]
     printing.print_lines(printing.make_console(), lines)
     return 0
 

@@ -14,7 +14,7 @@ from tacit.scenarios.command.campaigns import chaos, sweep
 from tacit.scenarios.command.compare import compare
 from tacit.scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
 from tacit.scenarios.command.events import events
-from tacit.scenarios.command.finished import artifact, plot, report, show_bytes, trace
+from tacit.scenarios.command.finished import artifact, model, plot, report, show_bytes, trace
 from tacit.scenarios.command.flower import flower
 from tacit.scenarios.command.guarding import guarded
 from tacit.scenarios.command.new import new
@@ -58,6 +58,7 @@ for _name, _command, _example in (
     ("compare", compare, "tacit compare runs/xclp-digits-1-1 runs/xclp-digits-2-1"),
     ("events", events, "tacit events runs/xclp-digits-1-1 --party client/3"),
     ("plot", plot, "tacit plot runs/fedavg-xclp-digits-1-1 --x bytes --out accuracy.pdf"),
+    ("model", model, "tacit model runs/fedavg-xclp-digits-1-1 --out model.safetensors"),
     ("trace", trace, "tacit trace runs/xclp-digits-1-1 --perfetto run.pftrace"),
     ("predict", predict, "tacit predict xclp-digits --over protocol.hamming=paillier,iknp"),
     ("report", report, "tacit report runs/xclp-digits-1-1"),

@@ -49,7 +49,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Resume the interrupted training run in DIR. Can only be combined with --engine and --limit.",
+            help="Resume the interrupted training run in DIR, with --engine and --limit if needed. With --set "
+            "training.rounds=N, continue a completed run for more rounds; --out then leaves DIR as it is.",
         ),
     ] = None,
     limit: Limit = None,
@@ -81,7 +82,7 @@ def run(
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.reading import read
-    from tacit.scenarios.running import runner
+    from tacit.scenarios.running import continuing, runner
     from tacit.scenarios.running.checkpoint import check_unfinished
     from tacit.scenarios.running.folder import CHECKPOINT, FolderError
     from tacit.scenarios.running.interruption import seconds_of
@@ -93,10 +94,14 @@ def run(
     if resume is not None:
         if check_repeat:
             raise FolderError("--check-repeat runs a scenario from its beginning; it cannot go with --resume")
-        if file or changes or seed is not None or out is not None or plugin:
+        longer = continuing.rounds_asked(changes or [])
+        if file or (changes and longer is None) or seed is not None or (out is not None and longer is None) or plugin:
             raise FolderError(
-                "--resume DIR continues the run unchanged; only --engine and --limit can be combined with it"
+                "--resume DIR continues the run unchanged; only --engine and --limit can be combined with it, and "
+                "--set training.rounds=N, with --out, for more rounds"
             )
+        if longer is not None:
+            resume, changes = continuing.continue_for(resume, *longer, out), None
         check_unfinished(resume)
     seconds = seconds_of(limit)
     asked = [*(changes or ()), *_engine(engine)]

@@ -3,9 +3,11 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
+from tacit.parties.learning.weights import weights_in
 from tacit.protocols import identity_files
 from tacit.protocols.identities import Identities
 from tacit.scenarios.files.faults import parties_of
@@ -38,12 +40,14 @@ def joining(scenario: Scenario) -> tuple[str, ...]:
 def digest_of(scenario: Scenario, *, seeded: bool) -> bytes:
     """A digest of 32 bytes that is equal for two parties if their scenarios, versions of Tacit and `seeded` are equal.
 
-    Tables in `_NOT_AGREED` and `data.path` may differ.
+    Tables in `_NOT_AGREED` and `data.path` may differ. Of a file of weights the content counts, not its path.
     """
     table = {key: value for key, value in as_table(scenario).items() if key not in _NOT_AGREED}
     data = table["data"]
     assert isinstance(data, dict)
     table["data"] = {key: value for key, value in data.items() if key != "path"}
+    if (weights := weights_in(scenario.model.weights)) is not None:
+        table["model"] = {**cast(dict[str, object], table["model"]), "weights": weights.sha256}
     content = msgspec.json.encode([version(), seeded, table], order="sorted")
     return hashlib.sha256(content).digest()
 

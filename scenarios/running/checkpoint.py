@@ -2,7 +2,7 @@
 
 The file has a line that names its format, the SHA-256 of the rest, and the rest in MessagePack. A new file is written
 beside the old one and then replaces it, so there is always a whole one. The file contains only data: reading it runs no
-code.
+code. The file ``last`` is the same after the last round, from which a run goes on for more rounds (`continuing`).
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from msgspec.structs import asdict
 
 from tacit.parties.data.splits import Shards
 from tacit.scenarios.running.environment import version
-from tacit.scenarios.running.folder import CHECKPOINT, FolderError, RunFolder, ending_of
+from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, RunFolder, ending_of
 from tacit.scenarios.running.recorder import Recorder
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import check_whole
 from tacit.sim.plain import NotPlain, pieces
 from tacit.sim.private_files import open_private
 
-__all__ = ["Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint"]
+__all__ = ["Checkpoint", "Checkpoints", "check_data", "check_unfinished", "read_checkpoint", "write_checkpoint"]
 
 _HEAD = b"tacit checkpoint 1\n"
 _DIGEST = 32
@@ -38,7 +38,8 @@ class Checkpoint(msgspec.Struct):
 
     `scenario` is the SHA-256 of its file, `data` that of the clients' data, `resumed` the rounds after which the run
     was resumed, `wall_seconds` its real time so far, `record` the state of the recorder, and `state` that of the
-    simulation.
+    simulation. `longer`: the virtual seconds by which parties wait longer than in `state`, as the run now has more
+    rounds.
     """
 
     version: str
@@ -49,6 +50,7 @@ class Checkpoint(msgspec.Struct):
     wall_seconds: float
     record: dict[str, Any]
     state: dict[str, Any]
+    longer: float = 0.0
 
 
 class Checkpoints:
@@ -56,7 +58,8 @@ class Checkpoints:
 
     In a resumed run, `wall_seconds` is the real time before, and `resumed` has the rounds after which it was resumed.
     The state is taken immediately and written during the next round, at the latest at the end of this context.
-    Meanwhile most of it is in a temporary file, because the state of many clients would take much memory.
+    Meanwhile most of it is in a temporary file, because the state of many clients would take much memory. After the
+    last round, with `keeps_last`, the state is written to the file ``last``.
     """
 
     def __init__(
@@ -67,7 +70,10 @@ class Checkpoints:
         every: int,
         wall_seconds: float = 0.0,
         resumed: Sequence[int] = (),
+        *,
+        keeps_last: bool = False,
     ) -> None:
+        self._keeps_last = keeps_last
         self._folder, self._recorder, self._simulation, self._every = folder, recorder, simulation, every
         self._wall_seconds, self._resumed = wall_seconds, list(resumed)
         self._data = simulation.shards.digest() if every else b""
@@ -93,16 +99,17 @@ class Checkpoints:
             error, self._error = self._error, None
             raise error
 
-    def _write(self, checkpoint: Checkpoint, spill: BinaryIO) -> None:
+    def _write(self, name: str, checkpoint: Checkpoint, spill: BinaryIO) -> None:
         try:
             with spill:
-                _write(self._folder.path / CHECKPOINT, pieces(asdict(checkpoint)))
+                _write(self._folder.path / name, pieces(asdict(checkpoint)))
         except Exception as error:  # raised again in the thread of the run
             self._error = error
 
     def _after_round(self, number: int) -> None:
         self._finish()
-        if number < self._due or number == self._simulation.round[1]:
+        is_last = number == self._simulation.last_alike
+        if (is_last and not self._keeps_last) or (number < self._due and not is_last):
             return
         with ExitStack() as stack:
             spill = cast(BinaryIO, stack.enter_context(TemporaryFile(dir=self._folder.path)))
@@ -121,7 +128,9 @@ class Checkpoints:
                 state=state,
             )
             stack.pop_all()  # the writing thread closes the file
-            self._writing = threading.Thread(target=self._write, args=(checkpoint, spill))
+            self._writing = threading.Thread(
+                target=self._write, args=(LAST if is_last else CHECKPOINT, checkpoint, spill)
+            )
             self._writing.start()
         self._due = number + self._every
 
@@ -137,9 +146,9 @@ def check_unfinished(folder: Path) -> None:
         raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it again")
 
 
-def read_checkpoint(folder: Path) -> Checkpoint | None:
+def read_checkpoint(folder: Path, name: str = CHECKPOINT) -> Checkpoint | None:
     """The checkpoint in the `folder` of a run, None if there is none. Raises FolderError if it is invalid."""
-    path = folder / CHECKPOINT
+    path = folder / name
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -166,6 +175,11 @@ def check_data(folder: Path, checkpoint: Checkpoint, shards: Shards) -> None:
     if shards.digest() != checkpoint.data:
         problem = "the data set is not what it was at the checkpoint"
         raise FolderError(f"{folder}: {problem}; `tacit run {folder}` runs it from the start")
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a whole `checkpoint`, read before, as that of the run in `folder`."""
+    _write(folder / CHECKPOINT, [msgspec.msgpack.encode(checkpoint)])
 
 
 def _digest_of(folder: Path) -> bytes:

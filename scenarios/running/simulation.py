@@ -209,6 +209,11 @@ class Simulation:
         return self.server.round, self._experiment.rounds
 
     @property
+    def last_alike(self) -> int:
+        """The number of the last round that is like the others; further ones, of another kind, follow the training."""
+        return self._experiment.rounds - getattr(self.server, "further", 0)
+
+    @property
     def engine(self) -> str:
         """The place of computations, as ``inline``, ``pool:N`` or ``ray:ADDRESS``."""
         return self._engine.name
@@ -256,11 +261,15 @@ class Simulation:
         assert isinstance(self.observer, Checkpointable)
         return self._broken_off(self.observer).take(self.observer.state(), spill)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a `state` of the same scenario, which must be valid."""
+    def restore(self, state: dict[str, Any], longer: float = 0.0) -> None:
+        """Continue from a `state` of the same scenario, which must be valid.
+
+        `longer`: the virtual seconds by which the parties wait longer than when the state was taken, as the run now has
+        more rounds.
+        """
         assert isinstance(self.observer, Checkpointable)
         broken_off = self._broken_off(self.observer)
-        self.observer.restore(broken_off.restore(state))
+        self.observer.restore(broken_off.restore(state, longer))
         self._begin = broken_off.begin
 
     def _broken_off(self, observer: Checkpointable) -> BrokenOff:

@@ -239,6 +239,7 @@ NAMED = {
     "network.latency": ("uniform:10ms,20ms", "csv:{}"),
     "cost": ('cost = "free"', 'cost = "replayed:{folder}"'),
     "learner.path": ("[learner]\n", '[learner]\npath = "{folder}"\n'),
+    "model.weights": ('weights = ""', 'weights = "{}"'),
     "client.0.file": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{file = "{}"}}]\n'),
     "client.0.availability": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{availability = "{}"}}]\n'),
     "client.0.latency": ('entropy = "seeded"\n', 'entropy = "seeded"\nclient = [{{latency = "csv:{}"}}]\n'),
@@ -310,7 +311,7 @@ def test_a_sweep_that_names_runs_outside_its_folder_is_not_packed(folder: Path, 
 
 def test_every_key_that_names_files_is_known() -> None:
     """A key whose unit is a file or folder is among those that an artifact looks at."""
-    table = {name: {} for name in ("data", "learner", "protocol", "network")}
+    table = {name: {} for name in ("data", "learner", "model", "protocol", "network")}
     named = {row.name for row in keys() if row.unit in ("file", "folder")}
     for name in named - {"plugins"}:
         first, *_, last = name.split(".")

@@ -134,4 +134,5 @@ def test_a_run_is_not_resumed_by_two_processes_at_once(broken: Path, tmp_path: P
 
 def test_only_the_engine_may_be_changed_when_resuming(broken: Path) -> None:
     assert "only --engine and --limit can be combined with it" in refused(broken, "--seed", "5")
-    assert "only --engine and --limit can be combined with it" in refused(broken, "--set", "training.rounds=9")
+    assert "only --engine and --limit can be combined with it" in refused(broken, "--set", "training.epochs=9")
+    assert "this run was interrupted; `tacit run --resume" in refused(broken, "--set", "training.rounds=9")

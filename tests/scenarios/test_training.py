@@ -27,7 +27,7 @@ from tacit.scenarios.running.runner import exit_code
 from tacit.scenarios.running.simulation import Simulation
 
 NAMES = using("training.validation")
-FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "model.npz"}
+FILES = {"scenario.toml", "result.json", "labels.csv", "rounds.csv", "run.sqlite", "model.npz", "last"}
 
 
 def ran(file: Path, *changes: str, faults: str = "", name: str = "fedavg", out: str = "run") -> Result:
