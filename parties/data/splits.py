@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappush, heapreplace
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -212,7 +212,8 @@ class Shard:
     holds every label the data set knows, -1 for the others; only those where `labeled`, bool (n_j,), is true may be
     used by the client, the rest serve to measure accuracy. `rows`, int64 (n_j,) ascending, are the rows' indices in the
     data set. `new`, bool (n_j,), by default false everywhere, marks points to be predicted that are not training data.
-    `targets` (n_j, ...) are what is learned instead of classes, if the data set has them.
+    `targets` (n_j, ...) are what is learned instead of classes, if the data set has them. `test_points` and
+    `test_targets` (labels, or targets if there are any) are held out: the client tests models on them.
 
     All arrays are read-only: oracles and baselines get the same ones.
     """
@@ -223,11 +224,13 @@ class Shard:
     rows: Rows = field(repr=False)
     new: NDArray[np.bool_] = field(repr=False, default_factory=lambda: np.zeros(0, np.bool_))
     targets: NDArray[np.generic] | None = field(repr=False, default=None)
+    test_points: Points | None = field(repr=False, default=None)
+    test_targets: NDArray[Any] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         if not len(self.new):
             object.__setattr__(self, "new", np.zeros(len(self.labels), np.bool_))
-        for name in ("points", "labels", "labeled", "rows", "new", "targets"):
+        for name in ("points", "labels", "labeled", "rows", "new", "targets", "test_points", "test_targets"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
 
     @cached_property
@@ -258,6 +261,7 @@ def shards(
     new: float = 0.0,
     without_labels: Collection[int] = (),
     unlabeled: float = 1.0,
+    held_out: float = 0.0,
 ) -> "Shards":
     """Each client's share of the data set, with the points whose labels the client may use.
 
@@ -274,9 +278,13 @@ def shards(
     from the points of that number of classes, which `tacit.parties.data.splits.classes_with_labels` deals to each
     client (the released split of CIFAR-10, non-iid: a client holds images of all ten classes, and its labels cover
     five); `labeled_fraction` is then of these points. The share `unlabeled` of the points that are then neither labeled
-    nor new is kept, drawn from (seed, "unlabeled", j); the others are left out. Raises DataError as `partition` does,
-    if a fraction is not in [0, 1], if a client has fewer known labels than `new` or `labels_per_client`, or no point at
-    all, if no client has a labeled point, and if there are both `labels_of_classes` and new points.
+    nor new is kept, drawn from (seed, "unlabeled", j); the others are left out. Of its l labeled points a client then
+    holds out round(held_out * l), drawn from (seed, "held out", j), but never the last one: they are in
+    `Shard.test_points`, and no longer among its points.
+
+    Raises DataError as `partition` does, if a fraction is not in [0, 1], if a client has fewer known labels than `new`
+    or `labels_per_client`, or no point at all, if no client has a labeled point, and if there are both
+    `labels_of_classes` and new points.
     """
     if not 0.0 <= labeled_fraction <= 1.0:
         raise DataSettingError("labeled", labeled_fraction, "must be between 0 and 1")
@@ -291,6 +299,8 @@ def shards(
         raise DataSettingError("new", _number(new), "must be a share below 1, or a whole number of points")
     if not 0.0 <= unlabeled <= 1.0:
         raise DataSettingError("unlabeled", unlabeled, "must be between 0 and 1")
+    if not 0.0 <= held_out < 1.0:
+        raise DataSettingError("held_out", held_out, "must be at least 0 and less than 1")
     if labels_of_classes is not None and (new or without_labels):
         raise DataSettingError("labels_of_classes", labels_of_classes, "cannot go with new points")
     if labels_of_classes is not None and dataset.targets is not None:
@@ -306,6 +316,7 @@ def shards(
         new,
         frozenset(without_labels),
         unlabeled,
+        held_out,
     )
     dealt = Shards(dataset, partition(dataset, clients, how, seed), rule)
     if not dealt.labels.any():
@@ -329,6 +340,7 @@ class _Rule:
     new: float
     without_labels: frozenset[int]
     unlabeled: float
+    held_out: float = 0.0
 
     def known(self, clients: int | NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for each label, of a point of the given client, true if it is known and may be used.
@@ -340,8 +352,18 @@ class _Rule:
     def counts(self, client: int, points: int, known: int) -> tuple[int, int, int]:
         """The numbers of new, labeled and kept points of a client with `points`, `known` of them with known labels.
 
-        Raises DataError if there are too few.
+        Points that it holds out for tests are not among them. Raises DataError if there are too few.
         """
+        fresh, labeled, kept = self._drawn(client, points, known)
+        tests = self._tests(labeled)
+        return fresh, labeled - tests, kept - tests
+
+    def _tests(self, labeled: int) -> int:
+        """How many of its labeled points a client holds out."""
+        return min(round(self.held_out * labeled), max(0, labeled - 1))
+
+    def _drawn(self, client: int, points: int, known: int) -> tuple[int, int, int]:
+        """The numbers of `counts`, with the points that are held out."""
         fresh = self._new(client, known)
         left = known - fresh
         if client >= self.with_labels or client in self.without_labels:
@@ -372,7 +394,7 @@ class _Rule:
         """The share of a client that holds `rows`. It draws nothing if all or none of the points are to be drawn."""
         labels = dataset.labels[rows]
         known = np.flatnonzero(self.known(client, labels))
-        new, count, _ = self.counts(client, len(rows), len(known))
+        new, count, _ = self._drawn(client, len(rows), len(known))
         fresh, labeled = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         fresh[_some(known, new, self.seed, "new", client)] = True
         known = known[~fresh[known]]
@@ -391,8 +413,14 @@ class _Rule:
             chosen = _some(others, round(self.unlabeled * len(others)), self.seed, "unlabeled", client)
             kept = np.sort(np.concatenate([np.flatnonzero(labeled | fresh), chosen]))
             rows, labels, labeled, fresh = rows[kept], labels[kept], labeled[kept], fresh[kept]
+        tests = np.sort(_some(np.flatnonzero(labeled), self._tests(count), self.seed, "held out", client))
+        held, learned = rows[tests], dataset.labels if dataset.targets is None else dataset.targets
+        if len(tests):
+            stay = np.delete(np.arange(len(rows)), tests)
+            rows, labels, labeled, fresh = rows[stay], labels[stay], labeled[stay], fresh[stay]
         targets = None if dataset.targets is None else dataset.targets[rows]
-        return Shard(dataset.points[rows], labels, labeled, rows, fresh, targets)
+        tested = (dataset.points[held], learned[held]) if self.held_out else (None, None)
+        return Shard(dataset.points[rows], labels, labeled, rows, fresh, targets, *tested)
 
 
 def _some(of: Rows, count: int, seed: int, purpose: str, client: int) -> Rows:

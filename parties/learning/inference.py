@@ -1,10 +1,11 @@
 """A network's outputs for points: features, logits, probabilities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.learning import metrics
 from tacit.parties.learning.backend import Tensor, choose_device, torch
 from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.networks import NeuralNetwork
@@ -13,7 +14,7 @@ from tacit.parties.learning.sgd import as_images, as_targets, scaled
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 
-__all__ = ["embed_all", "logits", "measured", "probabilities"]
+__all__ = ["embed_all", "logits", "measured", "probabilities", "sums"]
 
 Points = NDArray[np.generic]
 
@@ -36,9 +37,31 @@ def probabilities(spec: ModelSpec, parameters: bytes, images: Points, device: st
 
 
 def measured(
-    spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str, private: bytes = b""
-) -> dict[str, float]:
-    """The metrics of the network's task over all points, and their mean "loss", which is the first of them."""
+    spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str, private: bytes = b"",
+    *, further: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """The metrics of the network's task over all points, and their mean "loss", which is the first of them.
+
+    `further`: also those of `metrics.of_outputs`, if the task has classes.
+    """
+    outputs, numbers = _tested(spec, parameters, images, targets, device, private)
+    more = metrics.of_outputs(outputs, targets) if further and metrics.has_classes(spec) else {}
+    return more | numbers
+
+
+def sums(
+    spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str, names: Sequence[str],
+    private: bytes,
+) -> NDArray[np.float64]:  # fmt: skip
+    """The sums of losses and counts over all points (`metrics.sums_of`)."""
+    outputs, numbers = _tested(spec, parameters, images, targets, device, private)
+    return metrics.sums_of(spec, outputs, targets, numbers, names)
+
+
+def _tested(
+    spec: ModelSpec, parameters: bytes, images: Points, targets: Points, device: str, private: bytes
+) -> tuple[NDArray[np.float32], dict[str, float]]:
+    """The network's outputs for all points; the mean loss and the metrics of the task."""
     task, where = task_of(spec.task), choose_device(device)
     network = loaded(spec, where, parameters).eval()
     load_private(network, private)
@@ -50,8 +73,9 @@ def measured(
             batch = Batch(inputs, wanted, len(inputs), network, lambda augmentation="none", same=inputs: same)
             total += float(task.loss(network, batch).mean()) * len(inputs)
             found.append(batch.outputs.float().cpu())
-    numbers = task.metrics(torch.cat(found).numpy(), targets)
-    return {"loss": total / len(images), **{name: float(value) for name, value in numbers.items()}}
+    outputs = torch.cat(found).numpy()
+    numbers = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
+    return outputs, {"loss": total / len(images), **numbers}
 
 
 def _run(

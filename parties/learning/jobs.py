@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.learning import metrics
 from tacit.parties.learning.extras import require
 from tacit.parties.learning.local_update import LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
@@ -34,6 +35,7 @@ __all__ = [
     "default_rate",
     "embed_all",
     "embed_work",
+    "evaluate",
     "feature_count",
     "finished",
     "initial",
@@ -41,6 +43,7 @@ __all__ = [
     "least_batch",
     "logits",
     "measured",
+    "metric_names",
     "named",
     "predict",
     "private_layout",
@@ -271,19 +274,51 @@ def accuracy(
 
 
 def measured(
-    spec: ModelSpec, parameters: bytes, images: Images, targets: NDArray[np.generic], device: str = "auto",
+    spec: ModelSpec,
+    parameters: bytes,
+    images: Images,
+    targets: NDArray[np.generic],
+    device: str = "auto",
     private: bytes = b"",
-) -> dict[str, float]:  # fmt: skip
+    *,
+    further: bool = False,
+) -> dict[str, float]:
     """The metrics of the network's task by name, over points with their targets (n, ...): "loss", then the task's own.
 
     `private` are a client's private numbers (`Trained.private`); b"": as built. Points without a target (-1 for a
-    class) must be left out. Raises ValueError without points.
+    class) must be left out. `further`: also balanced accuracy, macro F1 and the area
+    under the ROC curve, if the task has classes. Raises ValueError without points.
     """
     from tacit.parties.learning import inference
 
     if not len(images):
         raise ValueError("metrics need a point with a target; there is none")
-    return inference.measured(spec, parameters, images, targets, device, private)
+    return inference.measured(spec, parameters, images, targets, device, private, further=further)
+
+
+def metric_names(spec: ModelSpec) -> tuple[str, ...]:
+    """The names of the task's own metrics, found by two points of zeros."""
+    from tacit.parties.learning import parameters
+
+    return parameters.metric_names(spec)
+
+
+@hollow(
+    lambda spec, parameters, images, targets, names, device="auto", private=b"": bytes(8 * metrics.width(spec, names))
+)
+def evaluate(
+    spec: ModelSpec, parameters: bytes, images: Images, targets: NDArray[np.generic], names: Sequence[str],
+    device: str = "auto", private: bytes = b"",
+) -> bytes:  # fmt: skip
+    """The sum of the losses and the counts of the network over points (`metrics.sums_of`), float64, little-endian.
+
+    `names`: the metrics of a task without classes. `private`: as in `measured`. All are 0 without points.
+    """
+    if not len(images):
+        return bytes(8 * metrics.width(spec, names))
+    from tacit.parties.learning import inference
+
+    return inference.sums(spec, parameters, images, targets, device, names, private).astype("<f8").tobytes()
 
 
 def train_work(spec: ModelSpec, update: LocalUpdate, labeled: int, others: int) -> Work:

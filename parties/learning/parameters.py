@@ -39,13 +39,14 @@ from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.state_dict import Named, load_weights
-from tacit.parties.learning.tasks import TASKS, task_of
+from tacit.parties.learning.tasks import TASKS, Task, task_of
 from tacit.parties.learning.vectors import WIDTHS, Layout
 from tacit.sim.setting_error import SettingError
 
 __all__ = [
     "Entry", "Role", "cached", "check", "entries", "entries_of", "feature_count", "flatten", "fresh", "initial", "join",
-    "layout", "least_batch", "load", "load_private", "loaded", "private_layout", "private_numbers", "size", "split",
+    "layout", "least_batch", "load", "load_private", "loaded", "metric_names", "private_layout", "private_numbers",
+    "size", "split",
     "stepped", "trained_layout", "trained_size",
 ]  # fmt: skip
 
@@ -399,18 +400,36 @@ def _begun(spec: ModelSpec) -> NeuralNetwork:
     return network
 
 
-def finished(spec: ModelSpec, data: bytes) -> NeuralNetwork:
-    """A network of one's own with the vector `data`, in evaluation mode: no job changes it."""
+@lru_cache(maxsize=64)
+def _metric_names(spec: ModelSpec, task: Task) -> tuple[str, ...]:
+    network = cached(spec, choose_device("cpu")).eval()
+    with torch.inference_mode(), seeded(torch.device("cpu"), 0):
+        outputs = network(torch.zeros(2, *spec.shape)).float().numpy()
+    return tuple(task.metrics(outputs, task.blank(spec, 2).numpy()))
+
+
+def metric_names(spec: ModelSpec) -> tuple[str, ...]:
+    """The names of the metrics of the network's task, found by two points of zeros."""
+    return _metric_names(spec, task_of(spec.task))
+
+
+def finished(spec: ModelSpec, data: bytes) -> nn.Module:
+    """A network with the vector `data`, in evaluation mode, which no job changes: the user's own module, if it is one.
+
+    With `ModelSpec.mean`, points are standardised outside of that module.
+    """
     with seeded(torch.device("cpu"), 0):
         network = _begun(spec)
     load(network, data)
-    return network.eval()
+    network.eval()
+    return network.body if network.prefix else network
 
 
 def named(spec: ModelSpec) -> list[Named]:
     """The tensors of the vector, in its order, by their names in the state dict."""
     travel = (one for one in entries_of(spec) if one.role in (Role.TRAINED, Role.AVERAGED))
-    return [Named(one.name, one.shape, one.dtype) for one in travel]
+    front = cached(spec, choose_device("cpu")).prefix
+    return [Named(one.name.removeprefix(front), one.shape, one.dtype) for one in travel]
 
 
 def size(spec: ModelSpec) -> int:

@@ -60,8 +60,13 @@ def load_weights(network: NeuralNetwork, weights: Weights) -> None:
 
 
 def own_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """The tensors of the network's state dict by name, not copied; extra state that is no tensor is left out."""
-    return {name: one for name, one in network.state_dict(keep_vars=True).items() if isinstance(one, Tensor)}
+    """The tensors of the network's state dict by name, not copied; extra state that is no tensor is left out.
+
+    Names are those of the user's module, where the network is made of one.
+    """
+    front = getattr(network, "prefix", "")
+    state = network.state_dict(keep_vars=True).items()
+    return {name.removeprefix(front): one for name, one in state if isinstance(one, Tensor)}
 
 
 def tensors_in(path: str) -> tuple[dict[str, Tensor], bool]:

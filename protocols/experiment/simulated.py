@@ -69,6 +69,11 @@ class Round(Struct, frozen=True, kw_only=True):
         """Figures of the user's code, which a table shows after `cells`."""
         return {}
 
+    @property
+    def measured(self) -> dict[str, float]:
+        """Further figures that are measured, which the record has beside the `figures` of its kind."""
+        return {}
+
     def losses(self) -> str:
         """The lost clients as a table shows them."""
         shown = self.lost[:SHOWN]
@@ -92,7 +97,10 @@ class ResultFields(Struct, kw_only=True):
     `balanced_baselines`: means of the shares of each class. `equals_plaintext`, `lost` and `round_records` (in a file
     ``rounds``) cover all rounds. `endings` is the end of each client's part, `privacy` the budget that differentially
     private protocols spent, `randomised` the effect of randomised labels and hashes, `output` the server's result of a
-    declared protocol.
+    declared protocol. `metrics` are further metrics of training on the same points as the accuracy, and `by_class`
+    precision, recall, F1 and points of each class. `evaluation` has the figures of the last evaluation by clients on
+    points of their own, with the numbers of clients and points, and mean, 10th and 90th percentile and worst of the
+    clients; `evaluation_by_class` and, for up to 200 clients, `evaluation_by_client` have the same apart.
     """
 
     accuracy: float | None = None
@@ -100,6 +108,11 @@ class ResultFields(Struct, kw_only=True):
     accuracy_selected: float | None = None
     selected_round: int | None = None
     balanced_accuracy: float | None = None
+    metrics: dict[str, float] = {}
+    by_class: dict[str, dict[str, float]] = {}
+    evaluation: dict[str, float] = {}
+    evaluation_by_class: dict[str, dict[str, float]] = {}
+    evaluation_by_client: dict[str, dict[str, float]] = {}
     deviation: float | None = None
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
@@ -116,6 +129,11 @@ class ResultFields(Struct, kw_only=True):
     lost: list[Loss] = []
     round_records: list[Round] = field(name="rounds", default_factory=list)
     endings: dict[str, str] = {}
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """The further metrics of the model, and those of the last evaluation by clients, named `clients_...`."""
+        return self.metrics | {f"clients_{name}": value for name, value in self.evaluation.items()}
 
 
 def _nothing(folder: Path) -> None:

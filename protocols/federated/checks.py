@@ -11,6 +11,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.learners import LearnerError
+from tacit.parties.learning.metrics import OF_CLASSES, has_classes, metric_name
 from tacit.parties.learning.spec import MODELS, ModelError
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.crypto.assumed import Assumed
@@ -40,7 +41,7 @@ from tacit.protocols.federated.secure_averages import (
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.lightsecagg import Coding
 from tacit.sim.plugged import PluginError
-from tacit.sim.registry import check_name
+from tacit.sim.registry import check_name, similar
 from tacit.sim.setting_error import Problem, SettingError
 from tacit.sim.shares import rounded_down
 from tacit.sim.toml_text import toml
@@ -85,6 +86,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
+    _check_evaluation(tables, settings)
     _check_batches(tables, settings, labels)
     if ALGORITHMS[tables.protocol.name].buffered:
         _check_buffered(tables, able_to_train(settings, labels))
@@ -119,6 +121,28 @@ def _check_task(tables: TrainingTables, settings: TrainingSettings) -> None:
     if tables.privacy.label_epsilon != "none":
         problem = f"{tables.privacy.label_epsilon:g} randomises classes, and training.task = {toml(name)} has none"
         raise Problem("privacy.label_epsilon", f'{problem}; allowed: "none"')
+
+
+def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> None:
+    """Raise Problem for metrics that the task does not have, and for an evaluation without points or without noise."""
+    spec = settings.spec
+    own = jobs.metric_names(spec) if tables.training.metrics else ()
+    further = (*OF_CLASSES,) if has_classes(spec) else ("test_loss",)
+    score = task_of(spec.task).score
+    known = tuple(dict.fromkeys((*further, *(metric_name(name) for name in own if name != score))))
+    for name in tables.training.metrics:
+        if name not in known:
+            problem = f"the task {toml(spec.task)} has no metric {toml(name)}{similar(name, known)}"
+            raise Problem("training.metrics", f"{problem}; allowed: {', '.join(known)}")
+    if not settings.evaluated_every:
+        return
+    if ALGORITHMS[tables.protocol.name].private or tables.privacy.label_epsilon != "none":
+        what = "dp-fedavg" if ALGORITHMS[tables.protocol.name].private else "privacy.label_epsilon"
+        problem = f'"plain" sends figures of labels without noise, which {what} promises not to reveal'
+        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
+    if not tables.data.held_out:
+        problem = '0 leaves clients no points of their own to test on, and training.evaluation is "plain"'
+        raise Problem("data.held_out", f"{problem}; allowed: more than 0, such as 0.2")
 
 
 def _check_private(tables: TrainingTables) -> None:

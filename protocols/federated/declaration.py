@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ADAM, TORCH
@@ -17,6 +18,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
+from tacit.protocols.federated.evaluation import EVALUATION
 from tacit.protocols.federated.experiment import (
     Training,
     cohorts_of,
@@ -61,7 +63,7 @@ TRAINING = tuple(
         "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "schedule", "decay_rounds",
         "decay_factor", "warmup_rounds", "optimizer", "optimizer_options", "gradient_clip", "fit", "momentum",
         "weight_decay", "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients",
-        "failure_exponent", "weighting",
+        "failure_exponent", "weighting", "metrics",
     )
 )  # fmt: skip
 """The keys of rounds in which clients train on labels."""
@@ -241,11 +243,30 @@ class FederatedTraining(Declaration):
     def parts(self) -> Sequence[Taken]:
         over = not self.private and not (self.across and self.labels)
         training = LocalTraining(self.private, over, self.needs.validation)
-        return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging)
+        evaluation = (Choice("training.evaluation", {"none": Part(), "plain": EVALUATION}),) if self.evaluates else ()
+        return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging, *evaluation)
+
+    @property
+    def evaluates(self) -> bool:
+        """True if clients can test the models of rounds."""
+        return True
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        found = super().cautions(tables, dealt)
+        found = [*super().cautions(tables, dealt), *self._untested(tables, dealt)]
         return found if self.labels else [*found, *_small_cohort(tables, dealt)]
+
+    def _untested(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+        """A line if nobody can test the models of clients whose points are private, and clients are not asked to."""
+        if tables.training.evaluation != "none" or not self.evaluates or not tables.data.path:
+            return []
+        try:
+            parts = dealt().parts
+        except (OSError, ValueError):  # the data are on another machine
+            return []
+        if parts.test is not None or not is_outline(parts.held):
+            return []
+        wanted = 'training.evaluation = "plain" with data.held_out = 0.2 lets clients test the models'
+        return [f"no accuracy is measured: clients' points are private, and there are no test points; {wanted}"]
 
     def _propagation(self) -> Propagation | None:
         """The part XCLP among a cohort; None for algorithms without it."""
@@ -291,6 +312,8 @@ class FederatedTraining(Declaration):
             history.append(members)
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
             yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
+            if settings.evaluates(number):
+                yield (EVALUATION,), Called(points, labels, classes, settings=settings)
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
@@ -309,6 +332,7 @@ class TrainingThenPrediction(FederatedTraining):
 
     needs = Needs(classes=True)  # nothing besides: new points are predicted
     rests = False
+    evaluates = False
 
     @property
     def labelling(self) -> Sequence[Taken]:

@@ -13,6 +13,7 @@ from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
+from tacit.parties.learning.metrics import has_classes
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.weights import weights_in
 from tacit.parties.life import Present
@@ -34,6 +35,7 @@ from tacit.protocols.federated.averaging import (
 )
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
@@ -133,6 +135,8 @@ class Training:
         spent = None if spending is None else spending(tables.training.rounds)
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
+        if self.settings.evaluated_every:
+            self.kinds = Kinds(EvaluatingClient, EvaluatingServer, self.kinds.observer)
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
         spec = self.settings.spec
@@ -147,6 +151,7 @@ class Training:
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
+        self.observer.asked = tuple(tables.training.metrics)
         self.observer.helpers = tuple(helper.device for helper in self.helpers)
         self.observer.spending = spending
         self.observer.randomised = partial(self._released, tables, len(held.classes))
@@ -172,6 +177,10 @@ class Training:
             group = Group(members, {name: self._points[name] for name in members}, {})
             for name in members:
                 self._plan(name, group, number)
+
+            if self.settings.evaluates(number):
+                for client in self.clients:
+                    self._world.computing.plan(jobs.embed_work(self.settings.spec, len(client.shard.test_points)))
 
     def _plan(self, name: str, group: Group, number: int) -> None:
         settings, points, known = self.settings, self._points[name], self._labels[name]
@@ -382,6 +391,9 @@ def settings_of(
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
     )
+    if training.evaluation != "none" and not (algorithm.predicts or algorithm.buffered):
+        names = () if has_classes(spec) else jobs.metric_names(spec)
+        settings = replace(settings, evaluated_every=training.evaluate_every, metric_names=names)
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if isinstance(settings.averaging, Secure):
         settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))

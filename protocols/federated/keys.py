@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
 
+from tacit.parties.learning.metrics import OF_CLASSES
 from tacit.parties.learning.spec import MODELS
 from tacit.parties.learning.tasks import TASKS
 from tacit.protocols.federated.algorithms import UPDATES
@@ -323,6 +324,21 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     evaluate_every: Annotated[
         int, about("Test the models every N rounds and at the end. Testing takes no virtual time.", ge=1, unit="rounds")
     ] = 1
+    metrics: Annotated[
+        tuple[str, ...],
+        about(
+            "Further metrics of the model on the test points, in each round that is tested: {listed}; or metrics of "
+            "the task. By default, only the score of `classification`, and all metrics of other tasks.",
+            listed=OF_CLASSES,
+        ),
+    ] = ()
+    evaluation: Annotated[
+        Literal["none", "plain"],
+        about(
+            "`plain`: after each round that is tested, the server sends the model to all clients. They test it on "
+            "the points that they hold out (`data.held_out`) and send figures, which the server adds."
+        ),
+    ] = "none"
     checkpoint_every: Annotated[
         int,
         about(

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
+from tacit.parties.learning.metrics import by_class, counts_of, has_classes, metric_name
 from tacit.parties.learning.tasks import task_of
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.federated.byzantine import sent_model
+from tacit.protocols.federated.evaluation import Tested, tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.promises import SentModel, close, plain_average, plain_move, points_of, quantising
@@ -30,6 +32,12 @@ from tacit.sim.world import World
 
 __all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
+
+_SHOWN = ("accuracy", "loss", "accuracy_worst", "loss_worst")
+"""The figures of clients that the table of rounds shows, with the metrics of tasks without classes."""
+
+_MOST_NAMED = 200
+"""The most clients whose figures are in a result."""
 
 _MOST_HELD = 1 << 29
 """The most bytes of clients' models kept until the end of a round, for comparison with its average."""
@@ -42,6 +50,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     `loss` is the mean loss of the averaged clients. `accuracy` is that of the average on the test points, `validation`
     on held-out points, `pseudo_accuracy` that of the pseudo-labels used for training; None if not measured.
     `equals_plaintext`: true if the model equals the plain average of the models in `averaged`; None if not compared.
+    `metrics`: further metrics on the test points. `evaluation`: figures from the clients (`evaluation.Tested`).
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
@@ -52,6 +61,15 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     validation: float | None
     accuracy: float | None
     equals_plaintext: bool | None = None
+    metrics: dict[str, float] = msgspec.field(default_factory=dict)
+    evaluation: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def own(self) -> dict[str, float]:
+        return self.metrics | {f"clients' {name}": self.evaluation[name] for name in _SHOWN if name in self.evaluation}
+
+    @property
+    def measured(self) -> dict[str, float]:
+        return self.metrics | {f"clients_{name}": value for name, value in self.evaluation.items()}
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -104,6 +122,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._clients = Present(clients)
         self._test, self.measured_on = testing_points(parts, clients)
         self._validation = None if parts.validation is None else known_points(parts.validation)
+        self._classes = tuple(map(str, parts.held.classes))
         self._task = task_of(server.settings.spec.task)
         self._best: tuple[float, int, bytes] | None = None
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
@@ -115,6 +134,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             world.taps.computed.append(self._measure)
         if server.settings.private is None and self.compares:
             world.taps.computed.append(self._take)
+
+    asked: tuple[str, ...] = ()
+    """The further metrics that are measured; () for all of a task without classes."""
 
     compares: ClassVar[bool] = True
     """True if the average of a round consists of models trained in that round from one model."""
@@ -177,6 +199,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             selected_round=None if self._best is None else self._best[1],
             model_digest=hashlib.sha256(server.model).hexdigest(),
             keep=partial(self._save, server.model, selected),
+            metrics=self._metrics(server.model),
+            by_class=self._by_class(server.model),
+            **self._evaluated(),
         )
 
     # Each round
@@ -202,6 +227,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             validation=validation,
             accuracy=self._accuracy(model, self._test) if measured else None,
             equals_plaintext=self._equals(record),
+            metrics=self._metrics(model) if measured else {},
+            evaluation=self._evaluation(record.number),
         )
         self.tell(one)
 
@@ -225,6 +252,49 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
                 right.append((client.pseudo.labels == shard.labels)[counted])
         hits = np.concatenate(right) if right else np.zeros(0)
         return float(hits.mean()) if len(hits) else None
+
+    def _metrics(self, model: bytes) -> dict[str, float]:
+        """The further metrics of a model on the test points."""
+        settings, classes = self._server.settings, has_classes(self._server.settings.spec)
+        if self._test is None or not (self.asked or not classes):
+            return {}
+        points, targets = self._test
+        known = targets >= 0 if classes else np.ones(len(targets), np.bool_)
+        arguments = settings.spec, model, points[known], targets[known], settings.update.device
+        measured = jobs.measured(*arguments, further=classes)
+        found = {metric_name(name): value for name, value in measured.items() if name != self._task.score}
+        return {name: found[name] for name in self.asked or found if name in found}
+
+    def _by_class(self, model: bytes) -> dict[str, dict[str, float]]:
+        """Precision, recall, F1 and points of each class among the test points, where further metrics are measured."""
+        settings = self._server.settings
+        if self._test is None or not self.asked or not has_classes(settings.spec):
+            return {}
+        points, labels = self._test
+        known = labels >= 0
+        found = jobs.predict(settings.spec, model, points[known], settings.update.device)
+        return by_class(counts_of(found, labels[known], settings.spec.classes), self._classes)
+
+    def _tested(self) -> Tested | None:
+        """The figures of clients in the last round in which they tested the model."""
+        server, settings = self._server, self._server.settings
+        return tested_of(settings.spec, settings.metric_names, getattr(server, "sent", {}))
+
+    def _evaluation(self, number: int) -> dict[str, float]:
+        tested = self._tested() if getattr(self._server, "tested_in", 0) == number else None
+        return {} if tested is None else tested.figures
+
+    def _evaluated(self) -> dict[str, Any]:
+        """The fields of the result on the last evaluation by clients."""
+        tested = self._tested()
+        if tested is None:
+            return {}
+        found: dict[str, Any] = dict(evaluation=tested.figures)
+        each = {name: one.metrics for name, one in tested.each.items() if one.points}
+        found["evaluation_by_client"] = each if len(each) <= _MOST_NAMED else {}
+        if has_classes(tested.total.spec):
+            found["evaluation_by_class"] = by_class(tested.total.of_classes, self._classes)
+        return found
 
     def _accuracy(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings

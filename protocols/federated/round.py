@@ -104,7 +104,8 @@ class TrainingSettings:
     otherwise all models have equal weight. `deadline` in virtual seconds bounds every wait of the server; a client
     waits for as long as all rounds may take. `private` clips the clients' models and adds noise (`dp_fedavg`); the
     server then draws cohorts from its own entropy. `byzantine` has the false update of each Byzantine client, by its
-    name.
+    name. Clients test the model every `evaluated_every` rounds (0: never) and after the last one (`evaluation`);
+    `metric_names` are the metrics of a task without classes.
     """
 
     spec: ModelSpec
@@ -123,6 +124,8 @@ class TrainingSettings:
     private: Clipped | None = None
     byzantine: Mapping[str, FalseUpdate] = field(default_factory=dict)
     able: int | None = None
+    evaluated_every: int = 0
+    metric_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.private is not None:
@@ -162,6 +165,10 @@ class TrainingSettings:
         """True if points without a label train in round `number`."""
         return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
 
+    def evaluates(self, number: int) -> bool:
+        """Return true if clients test the model after round `number`."""
+        return self.evaluated_every > 0 and (number % self.evaluated_every == 0 or number == self.rounds)
+
     def called(self, number: int) -> int:
         """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""
         able = self.clients if self.able is None or self.trains_unlabeled(number) else self.able
@@ -180,6 +187,7 @@ class TrainingSettings:
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
+        waits += self.evaluated_every > 0
         return (1 + self.rounds * waits) * self.deadline
 
     @property

@@ -128,8 +128,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         now = self.world.loop.time()
         self.rounds.append(one)
         self.ended.append(now)
-        for name in one.figures:
-            value = getattr(one, name)
+        for name, value in (*((name, getattr(one, name)) for name in one.figures), *one.measured.items()):
             if value is not None:
                 self.world.trace.tell(Event(now, "metric", self._server.name, round=one.round, note=name, value=value))
 

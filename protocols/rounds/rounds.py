@@ -185,7 +185,7 @@ class CalledClient(Client):
                 call = await self.recv(kinds, self.server, left)
                 self.rest(False)
                 if not isinstance(call, self.call):
-                    self.answer()
+                    await self.respond(call)
                 elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
                     refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
                 elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
@@ -241,6 +241,10 @@ class CalledClient(Client):
     def answer(self) -> None:
         """Answer one of the `other` messages."""
 
+    async def respond(self, message: Message) -> None:
+        """Answer `message`, one of the `other` ones; by default at once, by `answer`."""
+        self.answer()
+
 
 class RoundsClient(CalledClient, Generic[S]):
     """A client that takes part in rounds. It waits until its patience ends, because the server may reopen the last
@@ -250,7 +254,7 @@ class RoundsClient(CalledClient, Generic[S]):
     """
 
     ending = Observed(lambda: NEVER_DRAWN)
-    other = (Enroll,)
+    other: ClassVar[tuple[type[Message], ...]] = (Enroll,)
     done = False
     further = 0  # rounds, after those of the settings
 

@@ -13,7 +13,7 @@ from tacit.scenarios.command.options import Debug
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.scenarios.seeing.compare import Side
+    from tacit.scenarios.seeing.compare import Outcome, Side
 
 __all__ = ["compare"]
 
@@ -109,6 +109,7 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
     rows = [
         ("outcome", one.outcome or "-", other.outcome or "-", ""),
         ("accuracy", *pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
+        *_metrics(one, other),
         ("virtual time", *pair(seconds[0], seconds[1], format_duration)),
         ("bytes", *pair(sent[0], sent[1], format_bytes)),
         ("parties lost", *pair(sides[0].lost, sides[1].lost, str)),
@@ -116,6 +117,20 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
     ]
     printing.print_lines(console, [""])
     console.print(printing.table(("", "A", "B", "B - A"), rows, ("A", "B", "B - A")))
+
+
+def _metrics(one: Outcome, other: Outcome) -> list[tuple[str, str, str, str]]:
+    """A row for each further metric of the models, and of the evaluation by clients."""
+    from tacit.scenarios.reporting.compared import pair
+
+    first, second = (
+        side.metrics | {f"clients' {name}": value for name, value in side.evaluation.items()} for side in (one, other)
+    )
+    names = dict.fromkeys((*first, *second))
+    return [
+        (name.replace("_", " "), *pair(first.get(name), second.get(name), lambda value: f"{value:.4f}"))
+        for name in names
+    ]
 
 
 def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:

@@ -16,7 +16,7 @@ from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
 from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
 from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.record_format import SCHEMA, TABLES
@@ -84,7 +84,7 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
     made = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
     falls, more = _falls(gathered, endings, made)
     experiment = PROTOCOLS[scenario.protocol.name].build(
-        Setting(world, scenario, parts, named(split(parts.held, scenario.data, scenario.seed)), [*made, *more])
+        Setting(world, scenario, parts, named(split(parts.held, data_of(scenario), scenario.seed)), [*made, *more])
     )
     server, clients = experiment.server, Present(experiment.clients)
     records: list[Any] = []

@@ -49,7 +49,7 @@ from tacit.scenarios.deploying.plain_state import (
 )  # fmt: skip
 from tacit.scenarios.files.faults import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.splits import featured, parts_of, split
+from tacit.scenarios.files.splits import data_of, featured, parts_of, split
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.runner import about
@@ -293,7 +293,7 @@ def own_data(scenario: Scenario, party: str, file: Path | None = None) -> tuple[
     held, empty = parts.held, parts.held.take(slice(0))
     if file is not None and number is not None:
         held = _with_own(scenario, held, number, file)
-    own = OwnShards(split(held, scenario.data, scenario.seed), empty, number)
+    own = OwnShards(split(held, data_of(scenario), scenario.seed), empty, number)
     if party == "server":
         return replace(parts, held=empty), own
     return Parts(empty, public=parts.public), own

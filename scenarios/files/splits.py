@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import psutil
 
@@ -29,7 +30,8 @@ from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
-    "Material", "featured", "fleet_of", "keep", "material_of", "parts_at_hand", "parts_of", "split", "split_data",
+    "Material", "data_of", "featured", "fleet_of", "keep", "material_of", "parts_at_hand", "parts_of", "split",
+    "split_data",
 ]  # fmt: skip
 
 _at_hand: list[Parts] = []
@@ -72,7 +74,7 @@ def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
     found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
     if found is None:
         parts = parts_of(scenario)
-        found = Material(parts, split(parts.held, scenario.data, scenario.seed), Fleet(scenario))
+        found = Material(parts, split(parts.held, data_of(scenario), scenario.seed), Fleet(scenario))
     elif taken:
         _last.clear()
     return found
@@ -157,6 +159,12 @@ def split_data(scenario: Scenario) -> tuple[Dataset, Shards]:
     return material.parts.held, material.shards
 
 
+def data_of(scenario: Scenario) -> Data:
+    """The table [data] by which `scenario` splits points; nothing is held out unless clients test models."""
+    tests = scenario.training.evaluation != "none" and "data.held_out" in PROTOCOLS[scenario.protocol.name].uses
+    return scenario.data if tests else msgspec.structs.replace(scenario.data, held_out=0.0)
+
+
 def split(held: Dataset, data: Data, seed: int) -> Shards:
     """Split `held` into the shares of clients. Raises DataError."""
     if held.name == _PLACEHOLDER.name:
@@ -177,6 +185,7 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
         new=data.new,
         without_labels=[names.index(name) for name in data.without_labels],
         unlabeled=data.unlabeled,
+        held_out=data.held_out,
     )
 
 

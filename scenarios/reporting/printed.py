@@ -130,6 +130,26 @@ def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
         console.print(table(drawn.columns, drawn.rows, ("clients",), optional=("cores",)))
 
 
+def metric_lines(result: Result) -> list[Labelled]:
+    """The further metrics of the model, and those of the last evaluation by clients."""
+    lines = []
+    if result.metrics:
+        lines.append(Labelled("metrics", _figures(result.metrics)))
+    if tested := result.evaluation:
+        clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
+        score = "accuracy" if "accuracy" in tested else "loss"
+        spread = {name: tested[f"{score}_{name}"] for name in ("mean", "p10", "p90", "worst")}
+        over = {name: value for name, value in tested.items() if not name.startswith(f"{score}_")}
+        pooled = {name: value for name, value in over.items() if name not in ("clients", "points")}
+        lines.append(Labelled("clients", f"{_figures(pooled)}   ({points} of {clients}, held out)"))
+        lines.append(Labelled("", f"{score} of a client: {_figures(spread)}"))
+    return lines
+
+
+def _figures(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in values.items())
+
+
 def formula_lines(errors: Sequence[FormulaError]) -> list[Labelled]:
     """A line for each message type whose payload differs from the formula."""
     return [
@@ -150,6 +170,7 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         several = result.deviation is not None and len(result.client_accuracy) > 1
         spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
         lines.append(Labelled("", f"on {result.measured_on}{spread}"))
+    lines += metric_lines(result)
     if result.output is not None:
         shown = ", ".join(f"{value:.6g}" for value in result.output[:_OUTPUT])
         more = f", ... ({len(result.output)} numbers)" if len(result.output) > _OUTPUT else ""
@@ -290,6 +311,9 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
     accuracies = not outputs or any(cell.accuracy for cell in cells)
     found = [*(["accuracy", "range"] if accuracies else []), *(["output"] if outputs else [])]
+    every = dict.fromkeys(name for cell in cells for name in cell.measured)
+    measured = [name for name in every if not name.startswith("clients_") or name in _OF_CLIENTS]
+    found += [name.replace("_", " ") for name in measured]
     energy = any(cell.joules for cell in cells)
     figures = ("runs", *found, "virtual time", "bytes", *(["energy"] if energy else []))
 
@@ -306,6 +330,7 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
             str(cell.runs),
             *(accuracy(cell) if accuracies else []),
             *([_output(cell)] if outputs else []),
+            *(_spread(cell.measured.get(name), lambda value: f"{value:.4f}") for name in measured),
             _spread(cell.virtual_seconds, format_duration),
             _spread(cell.bytes_total, format_bytes),
             *([_spread(cell.joules, format_joules)] if energy else []),
@@ -314,7 +339,12 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
         )
 
     columns = (*swept, *figures, *(["lost"] if losses else []), "not\ncompleted")
-    return table(columns, map(row, cells), figures, optional=("range",))
+    last = [name.replace("_", " ") for name in reversed(measured)]
+    return table(columns, map(row, cells), figures, optional=(*last, "range"))
+
+
+_OF_CLIENTS = ("clients_accuracy", "clients_accuracy_worst", "clients_loss", "clients_loss_worst")
+"""The figures of an evaluation by clients that the table of a sweep shows."""
 
 
 def paired_table(found: Sequence[Difference]) -> Table:

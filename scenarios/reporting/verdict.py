@@ -102,6 +102,11 @@ def figures(run: RecordedRun) -> Html:
         where = result.measured_on if result is not None else ""
         small = element("small", f"on {where}" if where else after.strip())
         found.append(("accuracy", join([number(run.accuracy, f"{run.accuracy:.4f}", "accuracy"), small])))
+    for name, value in ({} if result is None else result.measured).items():
+        shown = f"{value:,.0f}" if name in ("clients_clients", "clients_points") else f"{value:.4f}"
+        found.append(
+            (name.replace("_", " ").replace("clients clients", "clients that tested"), number(value, shown, name))
+        )
     wall = "" if result is None else f"wall {format_duration(result.wall_seconds)}"
     found.append((f"virtual time{so_far}", join([seconds_of(run.seconds, "virtual_seconds"), element("small", wall)])))
     shares = {name: 100 * sums[name] / (sums["total"] or 1) for name in ("payload", "sealing", "envelope")}

@@ -49,7 +49,7 @@ def rounds_asked(changes: list[str]) -> tuple[str, int] | None:
 
 
 def continue_for(path: Path, key: str, rounds: int, out: Path | None = None) -> Path:
-    """Make the ended run in the folder `path` one of this number of `rounds`, which `resume` then takes up; return its folder.
+    """Make the ended run in the folder `path` one of this number of `rounds`, for `resume`; return its folder.
 
     With `out` a copy of the folder is made first, and the run in `path` stays as it is. Raises FolderError, without
     changing anything, for a run that cannot go on as if it had had more rounds from the start.
@@ -109,6 +109,8 @@ def _lost(path: Path, number: int) -> bool:
 
 def _differences(first: Any, second: Any) -> Iterator[str]:
     """Yield what differs from its beginning on in a run with the settings `second`, of more rounds than `first`."""
+    if getattr(first, "evaluated_every", 0) and first.rounds % first.evaluated_every:
+        yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
     if getattr(first, "questions", 0):
         yield "a curious server asks in its last rounds (attack.kind)"
     for field in fields(first):

@@ -6,7 +6,7 @@
 | ``plugins/`` | copies of the plugins, the user's own code, that the scenario takes; ``app/`` of a Flower app |
 | ``result.json`` | the outcome, in the fields of `Result`; written last: without it the run was broken off |
 | ``labels.csv`` | every prediction: party, its own name in the data set (if it names clients), row, label, confidence |
-| ``rounds.csv`` | a line for each round, written as rounds end: times, clients, answers, accuracy, messages, bytes |
+| ``rounds.csv`` | a line for each round, as rounds end: times, clients, accuracy, bytes; all that was measured |
 | ``run.sqlite`` | every event, written as the run goes (`tacit.scenarios.running.record_format`) |
 | ``checkpoint`` | of training that was broken off: all that is needed to go on (`tacit.scenarios.running.checkpoint`) |
 | ``last`` | of training that has ended: the same after its last round, to go on for more rounds |
@@ -208,14 +208,21 @@ class RunFolder:
             writer.writerows(predictions)
 
     def write_rounds(self) -> None:
-        """Write ``rounds.csv``, whole or not at all: the table of rounds in the record of the run so far."""
+        """Write ``rounds.csv``, whole or not at all: the table of rounds so far, and the server's measurements."""
         with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
             found = connection.execute("SELECT * FROM rounds ORDER BY round")
+            titles = [column for column, *_ in found.description]
             rows = found.fetchall()
+            measured = connection.execute(
+                "SELECT name, round, avg(value) FROM metrics WHERE party = 'server' AND name <> 'accuracy' "
+                "AND round > 0 GROUP BY name, round ORDER BY name, round"
+            ).fetchall()
+        values = {(name, number): value for name, number, value in measured}
+        names = list(dict.fromkeys(name for name, *_ in measured))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(column for column, *_ in found.description)
-        writer.writerows(rows)
+        writer.writerow((*titles, *names))
+        writer.writerows((*row, *(values.get((name, row[0])) for name in names)) for row in rows)
         self._write("rounds.csv", text.getvalue())
 
     def make_room(self) -> None:

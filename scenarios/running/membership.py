@@ -32,7 +32,7 @@ from tacit.protocols.experiment.probe import NOBODY, Probe, probe_of, shadowed
 from tacit.protocols.experiment.signals import Received, Way, received, signals
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.result import Vulnerability
-from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.whole import opened_record
@@ -108,7 +108,7 @@ class _Asked:
 
     @classmethod
     def of(cls, scenario: Scenario, parts: Parts) -> "_Asked":
-        shards = split(parts.held, scenario.data, scenario.seed)
+        shards = split(parts.held, data_of(scenario), scenario.seed)
         probe = probe_of(parts, shards, scenario.attack.points, scenario.seed)
         numbers = {f"client/{i}": i for i in range(len(shards)) if (probe.owners == i).any()}
         rows = {name: probe.rows(i) for name, i in numbers.items()}

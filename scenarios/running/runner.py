@@ -23,7 +23,7 @@ from tacit.scenarios.files.inputs import digests_of_inputs
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import Vulnerability
-from tacit.scenarios.files.splits import parts_of, split
+from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.files.trained import MODEL
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
@@ -173,7 +173,7 @@ def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         return _Earlier(resumed=(0,))
-    check_data(path, checkpoint, split(parts_of(scenario).held, scenario.data, scenario.seed))
+    check_data(path, checkpoint, split(parts_of(scenario).held, data_of(scenario), scenario.seed))
     recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
     resumed = (*checkpoint.resumed, checkpoint.round)
     return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, resumed, checkpoint.longer)

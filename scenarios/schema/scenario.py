@@ -227,6 +227,15 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "Share of the unlabeled training points that take part. With 0, all training data is labeled.", ge=0, le=1
         ),
     ] = 1.0
+    held_out: Annotated[
+        float,
+        about(
+            "Share of each client's labeled points that it holds out from training, to test models on them "
+            "(`training.evaluation`). A client keeps at least one labeled point for training.",
+            ge=0,
+            lt=1,
+        ),
+    ] = 0.0
     test: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         about(

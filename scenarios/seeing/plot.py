@@ -82,7 +82,10 @@ def curves(folders: Sequence[Path], x: str, y: str) -> list[Curve]:
             for label, group, places in _grouped(folders, keys, ())
         ]
     if y not in _TOTALS:
-        raise FolderError(f"--y: {y} is not a figure of a whole run; over a key, allowed: {', '.join(_TOTALS)}")
+        measured = dict.fromkeys(name for folder in folders for name in read_result(folder).measured)
+        if y not in measured:
+            allowed = ", ".join((*_TOTALS, *measured))
+            raise FolderError(f"--y: {y} is not a figure of a whole run; over a key, allowed: {allowed}")
     places_of = [_place(folder, one, x) for folder, one in zip(folders, keys, strict=True)]
     values = [_total(folder, y) for folder in folders]
     made = []
@@ -143,7 +146,8 @@ def _place(folder: Path, keys: Mapping[str, Any], x: str) -> float:
 
 def _total(folder: Path, y: str) -> float:
     """The figure `y` of a whole run. Raises FolderError if the run has not ended, or has none."""
-    value = _TOTALS[y][1](read_result(folder))
+    result = read_result(folder)
+    value = _TOTALS[y][1](result) if y in _TOTALS else result.measured.get(y)
     if value is None:
         raise FolderError(f"--y: {folder} has no {y}")
     return value
@@ -231,7 +235,7 @@ def draw(path: Path, found: Sequence[Curve], x: str, y: str) -> None:
                 )
                 axes.fill_between(horizontal, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.set_xlabel(X.get(x, x))
-        axes.set_ylabel(y if x in X else _TOTALS[y][0])
+        axes.set_ylabel(y if x in X or y not in _TOTALS else _TOTALS[y][0])
         axes.grid(True, linewidth=0.3, color="#cccccc")
         axes.spines[["top", "right"]].set_visible(False)
         if all(place == int(place) for curve in found for place, _ in curve.points):

@@ -59,6 +59,7 @@ class Cell(Struct, frozen=True):
 
     `values`: the title of each swept key and its value. `lost`: the parties lost in any of the `runs`, in words;
     `endings`: the ends of runs that did not complete, in words. `accuracy_range`: the lowest and the highest accuracy.
+    `measured`: each further metric of the models, and of the evaluation by clients.
     `output`: a figure for each number in the output of a declared protocol; () if runs have different counts of
     numbers. `unused`: the places of the `values` whose keys have no effect on these runs.
     """
@@ -75,12 +76,13 @@ class Cell(Struct, frozen=True):
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
     joules: tuple[float, float | None] | None = None
+    measured: dict[str, tuple[float, float | None]] = {}
     unused: tuple[int, ...] = ()
 
 
 FIGURES = (
     "outcome", "reason", "lost", "rounds_lost", "unmet", "fidelity", "entropy", "accuracy", "output", "virtual_seconds",
-    "wall_seconds", "bytes_total", "joules", "trace_hash",
+    "wall_seconds", "bytes_total", "joules", "trace_hash", "metrics",
 )  # fmt: skip
 """The column titles of the values of `fields` in a sweep's table of runs."""
 
@@ -207,6 +209,7 @@ def fields(result: Result) -> list[object]:
     lost = (f"round {loss.round}: " * many + f"{loss.party} at {loss.step}" for loss in result.lost)
     numbers = map(str, result.output or ())
     lists = {"lost": "; ".join(lost), "unmet": "; ".join(result.unmet), "output": "; ".join(numbers)}
+    lists["metrics"] = "; ".join(f"{name}={value}" for name, value in result.measured.items())
     lists["joules"] = "" if result.energy is None else str(result.energy.joules)
     return [lists[name] if name in lists else getattr(result, name) for name in FIGURES]
 
@@ -240,6 +243,7 @@ def cell(
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
     outputs = [run.output for run in completed if run.output is not None]
     joules = [run.energy.joules for run in completed if run.energy is not None]
+    names = dict.fromkeys(name for run in completed for name in run.measured)
     endings = Counter(run.outcome for run in runs if run.outcome != "completed")
     return Cell(
         values=tuple((labels[key], value) for key, value in values),
@@ -255,6 +259,7 @@ def cell(
         virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
         bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,
         joules=_spread(joules) if joules else None,
+        measured={name: _spread([run.measured[name] for run in completed if name in run.measured]) for name in names},
     )
 
 

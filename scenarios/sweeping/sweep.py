@@ -28,12 +28,18 @@ class Sweep(list[tuple[dict[str, Any], Result]]):
 
     def frame(self) -> Any:
         """Return a pandas DataFrame with a row for each run: the swept keys, the seed, and the columns of
-        ``sweep.csv``.
+        ``sweep.csv``; and one for each further metric.
 
         Raises ImportError without pandas.
         """
         return data_frame(
-            {**values, "seed": result.seed, **dict(zip(FIGURES, fields(result), strict=True)), "folder": result.folder}
+            {
+                **values,
+                "seed": result.seed,
+                **dict(zip(FIGURES, fields(result), strict=True)),
+                **result.measured,
+                "folder": result.folder,
+            }
             for values, result in self
         )
 

@@ -1,0 +1,183 @@
+"""Federated evaluation: clients test the new model on points of their own that they do not train on, and send figures.
+
+| step | message | from -> to | payload | what |
+| --- | --- | --- | --- | --- |
+| train.evaluate | ModelToTest | server -> each client | P | the model after this round |
+| train.evaluate | Figures | client -> server | 8 K | the sum of the losses, and counts, float64 |
+
+P: the bytes of a model (`averaging`). K: 1 + C^2 for a task with C classes: the sum of the losses, and how many points
+of each class were predicted to be of each class. For other tasks 2 and one for each metric: the sum of the losses, the
+points, and each metric times the points. The server adds the figures of all clients (`learning.metrics`): with classes,
+what follows from the sums is what one party would find with all their points.
+
+A client with private layers (`model.private`) tests the model with its own ones: evaluation is personalised then.
+
+The step follows a round that was not lost, every `training.evaluate_every` rounds and after the last one. All clients
+that have enrolled and are present are asked, whether or not they were called to the round. Points are held out by
+`data.held_out`.
+
+Lost clients: one whose figures are not received by the deadline, or are invalid, is left out of these figures; the
+model and the round stay as they are, and the client may be called to the next round. A client that is called to the
+next round while it still tests stops testing.
+
+Security: semi-honest. The server learns each client's figures: how many points of each class it holds out, and how many
+of them the model gets right. They are sent in plain under any averaging, so `dp-fedavg` and randomised labels refuse
+this step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.learning import jobs, metrics
+from tacit.parties.learning.spec import ModelSpec
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.round import PRIVATE, Called, Record
+from tacit.protocols.parts import Among, Part
+from tacit.protocols.rounds.rounds import RoundsClient
+from tacit.protocols.steps import Step
+from tacit.protocols.values import understood
+from tacit.sim.wire import Message
+
+__all__ = ["EVALUATION", "EvaluatingClient", "EvaluatingServer", "Evaluation", "ModelToTest", "Tested", "tested_of"]
+
+STEP = "train.evaluate"
+_SHARES = (10, 90)
+
+
+class ModelToTest(Message):
+    announces: ClassVar[bool] = True
+    model: bytes
+
+
+class Figures(Message):
+    sums: bytes
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The figures of the clients that answered: the sums over all, and each client's own, by its name."""
+
+    total: metrics.Counts
+    each: Mapping[str, metrics.Counts]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The metrics over all points, the number of clients and points, and how the first metric spreads over clients.
+
+        The spread is that of the accuracy, or of the loss where there is none: its mean, its 10th and 90th percentile,
+        and the worst. Each client counts alike; those without points do not count.
+        """
+        found = self.total.metrics
+        if not found:
+            return {}
+        name = "accuracy" if "accuracy" in found else "loss"
+        values = np.array([one.metrics[name] for one in self.each.values() if one.points])
+        low, high = np.percentile(values, _SHARES)
+        worst = values.min() if name == "accuracy" else values.max()
+        spread = {"mean": values.mean(), "p10": low, "p90": high, "worst": worst}
+        counted = {"clients": float(len(values)), "points": float(self.total.points)}
+        return found | {f"{name}_{key}": float(value) for key, value in spread.items()} | counted
+
+
+def tested_of(spec: ModelSpec, names: tuple[str, ...], sent: Mapping[str, NDArray[np.float64]]) -> Tested | None:
+    """The sums of the figures that clients `sent`, and each client's own; None if no client did."""
+    if not sent:
+        return None
+    total = metrics.Counts(spec, names, np.sum([*sent.values()], axis=0))
+    return Tested(total, {name: metrics.Counts(spec, names, one) for name, one in sent.items()})
+
+
+class EvaluatingClient(FedAvgClient):
+    """A client of training that also tests models."""
+
+    other: ClassVar[tuple[type[Message], ...]] = (*RoundsClient.other, ModelToTest)
+
+    async def respond(self, message: Message) -> None:
+        if not isinstance(message, ModelToTest):
+            return self.answer()
+        await self.unless_over(self._evaluate(message.model))
+
+    async def _evaluate(self, model: bytes) -> None:
+        settings, shard = self.settings, self.shard
+        assert shard.test_points is not None and shard.test_targets is not None
+        with self.step(STEP):
+            work = jobs.embed_work(settings.spec, len(shard.test_points))
+            arguments = settings.spec, model, shard.test_points, shard.test_targets, settings.metric_names
+            own = settings.update.device, self.disk.get(PRIVATE, b"")
+            self.send(self.server, Figures(await self.compute(work, jobs.evaluate, *arguments, *own)))
+
+
+class EvaluatingServer(FedAvgServer):
+    """A server of training that also asks clients to test its models.
+
+    `sent` has the figures of each client that has answered in round `tested_in`, for observers.
+    """
+
+    attributes = (*FedAvgServer.attributes, "sent", "tested_in")
+
+    def __init__(self, *arguments: Any, **access: Any) -> None:
+        super().__init__(*arguments, **access)
+        self.sent: dict[str, NDArray[np.float64]] = {}
+        self.tested_in = 0
+
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
+        record = await super().run_round(number, began, members)
+        if self.settings.evaluates(number):
+            await self._evaluate(number)
+        return record
+
+    async def _evaluate(self, number: int) -> None:
+        asked = [name for name in self.present if name in self.enrolled]
+        with self.step(STEP):
+            self.advance(number, self.attempt + 1)
+            self.broadcast(asked, ModelToTest(self.model))
+            found = await self.collect(Figures, asked, deadline=self.settings.deadline)
+            spec, names = self.settings.spec, self.settings.metric_names
+            self.sent = understood(self, found.answers, lambda name, answer: _sums(answer.sums, spec, names))
+            self.tested_in = number
+            missing = [name for name in asked if name not in self.sent]
+            self.lose(missing, "its figures never came: left out of this evaluation")
+
+
+def _sums(sent: bytes, spec: ModelSpec, names: Sequence[str]) -> NDArray[np.float64]:
+    """The figures that a client sent. Raises ValueError if they are invalid."""
+    if len(sent) != 8 * metrics.width(spec, names):
+        raise ValueError(f"figures of {len(sent)} bytes, not {8 * metrics.width(spec, names)}")
+    found = np.frombuffer(sent, "<f8").astype(np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError("figures that are infinite or not a number")
+    counts = found[1:] if metrics.has_classes(spec) else found[1:2]
+    if (counts < 0).any() or (counts != np.floor(counts)).any() or counts.sum() > 2**53:
+        raise ValueError("counts that are no numbers of points")
+    return found
+
+
+class Evaluation(Part):
+    """Federated evaluation as a part of training."""
+
+    takes = (
+        Step("client", STEP, "test the new model on the points that it holds out, and send the figures"),
+        Step("server", STEP, "send the new model to be tested, and add the figures that come in time"),
+    )
+    uses = ("data.held_out",)
+
+    def payloads(self, tables: Any, among: Among) -> dict[str, int]:
+        assert isinstance(among, Called)
+        settings, clients = among.settings, len(among.names)
+        figures = 8 * metrics.width(settings.spec, settings.metric_names)
+        return {"ModelToTest": clients * settings.expected.sizes[0], "Figures": clients * figures}
+
+    def waits(self, tables: Any) -> int:
+        return 1
+
+    @property
+    def learned(self) -> Mapping[str, str]:
+        held = "how many points of each class each client holds out, and how the model classifies them"
+        return {"server": f"with training.evaluation: {held}"}
+
+
+EVALUATION = Evaluation()

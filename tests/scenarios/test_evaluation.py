@@ -1,0 +1,227 @@
+"""Clients test the model on points that they hold out; metrics in results, tables and files."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tacit import Result, ScenarioError, load, predict, run, steps
+from tacit.parties.learning import jobs
+from tacit.parties.learning.metrics import of_classes
+from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.federated.observer import TrainedRound
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.splits import data_of, parts_of, split
+from tacit.scenarios.running.continuing import continue_for
+from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.runner import resume
+
+TINY = """
+[data]
+name = "digits"
+clients = 4
+limit = 240
+labeled = 0.8
+held_out = 0.3
+[protocol]
+name = "fedavg"
+deadline = "5s"
+[model]
+name = "linear"
+[training]
+rounds = 4
+evaluation = "plain"
+checkpoint_every = 1
+[network]
+latency = "lognormal:20ms,0.5"
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of four clients that test models."""
+    path = tmp_path_factory.mktemp("tiny") / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def calm(file: Path) -> Result:
+    """The result of the run without faults."""
+    return run(load(file), out=file.parent / "calm", engine="inline")
+
+
+def rounds(result: Result) -> list[TrainedRound]:
+    found = [one for one in result.round_records if isinstance(one, TrainedRound)]
+    assert len(found) == len(result.round_records)
+    return found
+
+
+def test_sums_of_clients_are_what_a_test_of_all_their_points_gives(file: Path, calm: Result) -> None:
+    scenario = load(file)
+    held = parts_of(scenario).held
+    shards = split(held, data_of(scenario), scenario.seed)
+    points, labels = (
+        np.concatenate([getattr(one, name) for one in shards]) for name in ("test_points", "test_targets")
+    )
+    with np.load(calm.folder / "model.npz") as arrays:
+        model = arrays["parameters"].astype("<f4").tobytes()
+    spec = model_of(scenario, held)
+    central = jobs.measured(spec, model, points, labels, further=True)
+    assert calm.evaluation["points"] == len(labels) and calm.evaluation["clients"] == 4
+    for name in ("accuracy", "balanced_accuracy", "macro_f1"):
+        assert calm.evaluation[name] == pytest.approx(central[name], rel=1e-12)
+    assert calm.evaluation["loss"] == pytest.approx(central["loss"], rel=1e-6)
+    each = [jobs.accuracy(spec, model, one.test_points, one.test_targets) for one in shards]  # type: ignore[arg-type]
+    assert [one["accuracy"] for one in calm.evaluation_by_client.values()] == pytest.approx(each)
+    assert calm.evaluation["accuracy_worst"] == pytest.approx(min(each))
+    assert calm.evaluation["accuracy_mean"] == pytest.approx(np.mean(each))
+    assert calm.evaluation["accuracy_p10"] == pytest.approx(np.percentile(each, 10))
+    counts = {name: row["points"] for name, row in calm.evaluation_by_class.items()}
+    assert sum(counts.values()) == len(labels) and set(counts) == set(map(str, held.classes))
+
+
+def test_held_out_points_are_nobodys_training_points(file: Path) -> None:
+    scenario = load(file)
+    held = parts_of(scenario).held
+    others = load(file, ["training.evaluation=none"])
+    with_tests, without = (split(held, data_of(one), scenario.seed) for one in (scenario, others))
+    for one, whole in zip(with_tests, without, strict=True):
+        assert one.test_points is not None
+        assert len(one.rows) + len(one.test_points) == len(whole.rows) and set(one.rows) < set(whole.rows)
+        assert one.labeled.sum() == whole.labeled.sum() - len(one.test_points) > 0
+    assert with_tests.labels.tolist() == [int(one.labeled.sum()) for one in with_tests]
+    assert with_tests.points.tolist() == [len(one.rows) for one in with_tests]
+
+
+def test_bytes_are_predicted_and_follow_from_the_formula(file: Path, calm: Result) -> None:
+    assert command("bytes", calm.folder, "--check")
+    predicted = predict(load(file), seeds=1)
+    assert predicted.virtual_seconds == pytest.approx(calm.virtual_seconds)
+    assert sum(row.total for row in predicted.rows) == calm.bytes_total
+    assert {"train.evaluate"} < {one.name for one in steps("fedavg")}
+    assert calm.formula is not None and calm.formula["Figures"] == 4 * 4 * 8 * 101
+
+
+def command(*arguments: object) -> str:
+    found = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+@pytest.mark.parametrize("fault", ("crash", "lose"))
+def test_a_loss_while_testing_costs_the_figures_of_that_client_and_nothing_else(
+    file: Path, calm: Result, tmp_path: Path, fault: str
+) -> None:
+    struck = {
+        "crash": 'kind = "crash"\nparty = "client/1"\nbefore = "train.evaluate"\noccurrence = 2\nback_after = "4s"',
+        "lose": 'kind = "lose"\nparty = "client/1"\nmessage = "Figures"\nprobability = 1',
+    }[fault]
+    (tmp_path / "tiny.toml").write_text(f"{TINY}[[fault]]\n{struck}\n")
+    changes = ["network.transport=datagram"] if fault == "lose" else []
+    found = run(load(tmp_path / "tiny.toml", changes), out=tmp_path / "run", engine="inline")
+    assert found.outcome == "completed"
+    hit = [number for number, one in enumerate(rounds(found), 1) if one.evaluation["clients"] == 3]
+    assert hit == ([2] if fault == "crash" else [1, 2, 3, 4])
+    lost = [loss for loss in found.lost if loss.step == "train.evaluate"]
+    assert {(loss.party, loss.round) for loss in lost} == {("client/1", number) for number in hit}
+    assert all(one.averaged == ("client/0", "client/1", "client/2", "client/3") for one in rounds(found))
+    # A client that comes back trains with other random numbers from then on.
+    same = 2 if fault == "crash" else 4
+    assert [one.accuracy for one in rounds(found)][:same] == [one.accuracy for one in rounds(calm)][:same]
+    assert (found.model_digest == calm.model_digest) == (fault == "lose")
+
+
+def test_a_killed_and_resumed_run_has_the_same_figures(
+    file: Path, calm: Result, break_off: Callable[..., None], tmp_path: Path
+) -> None:
+    break_off(file, tmp_path / "run", 150)
+    assert (tmp_path / "run" / "checkpoint").is_file()
+    found = resume(tmp_path / "run", engine="inline")
+    assert found.resumed and found.trace_hash == calm.trace_hash
+    assert found.evaluation == calm.evaluation and rounds(found) == rounds(calm)
+    assert (tmp_path / "run" / "rounds.csv").read_text() == (calm.folder / "rounds.csv").read_text()
+
+
+def test_a_run_is_continued_only_where_its_last_round_would_have_been_tested_anyway(
+    file: Path, calm: Result, tmp_path: Path
+) -> None:
+    run(load(file, ["training.rounds=2"]), out=tmp_path / "run", engine="inline")
+    assert resume(continue_for(tmp_path / "run", "training.rounds", 4), engine="inline").trace_hash == calm.trace_hash
+    run(load(file, ["training.rounds=2", "training.evaluate_every=4"]), out=tmp_path / "other", engine="inline")
+    with pytest.raises(FolderError, match="clients have tested the model after its last round"):
+        continue_for(tmp_path / "other", "training.rounds", 4)
+
+
+def test_models_are_tested_every_n_rounds_and_at_the_end(file: Path, tmp_path: Path) -> None:
+    found = run(load(file, ["training.rounds=3", "training.evaluate_every=2"]), out=tmp_path / "run", engine="pool:2")
+    assert [bool(one.evaluation) for one in rounds(found)] == [False, True, True]
+
+
+def test_metrics_change_no_trace_and_are_in_every_view(file: Path, tmp_path: Path) -> None:
+    names = ["test_loss", "macro_f1", "auroc", "balanced_accuracy"]
+    plain = ["training.evaluation=none"]
+    none = run(load(file, plain), out=tmp_path / "none", engine="inline")
+    found = run(load(file, [*plain, f"training.metrics={names}"]), out=tmp_path / "run", engine="inline")
+    assert found.trace_hash == none.trace_hash and none.metrics == {} and list(found.metrics) == names
+    assert set(found.by_class) == {str(one) for one in range(10)} and found.evaluation == {}
+    with (found.folder / "rounds.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    for one, row in zip(rounds(found), rows, strict=True):
+        assert list(one.metrics) == names
+        assert float(row["macro_f1"]) == one.metrics["macro_f1"] and float(row["loss"]) == pytest.approx(one.loss)
+    assert "macro f1" in command("compare", found.folder, none.folder)
+    command("plot", found.folder, "--y", "auroc", "--out", tmp_path / "plot.svg")
+    command("report", found.folder)
+    assert "macro f1" in (found.folder / "report.html").read_text()
+    swept = command(
+        "sweep", file, "--over", "training.epochs=1,2", "--set", f"training.metrics={names}", "--set", plain[0],
+        "--set", "training.rounds=1", "--out", tmp_path / "sweep",
+    )  # fmt: skip
+    assert "auroc" in swept
+    command("plot", tmp_path / "sweep", "--x", "training.epochs", "--y", "macro_f1", "--out", tmp_path / "other.svg")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["data.held_out=0"], r"data.held_out: 0 leaves clients no points of their own"),
+        (['training.metrics=["f2"]'], 'has no metric "f2"'),
+        (["protocol.name=dp-fedavg", "privacy.epsilon=8"], "figures of labels without noise, which dp-fedavg"),
+        (["privacy.label_epsilon=2"], "figures of labels without noise, which privacy.label_epsilon"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_an_error_before_the_run(file: Path, changes: list[str], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        load(file, changes)
+
+
+@pytest.mark.parametrize("averaging", ("secure", "secagg+"))
+def test_secure_averages_go_on_beside_the_figures(file: Path, tmp_path: Path, averaging: str) -> None:
+    changes = [f"training.averaging={averaging}", "data.clients=6", "training.rounds=2"]
+    found = run(load(file, changes), out=tmp_path / "run", engine="inline")
+    assert found.equals_plaintext and found.evaluation["clients"] == 6 and not found.lost
+    assert command("bytes", found.folder, "--check")
+
+
+def test_invalid_figures_are_left_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = jobs.evaluate
+
+    def false(spec: object, *arguments: object) -> bytes:
+        sums = np.frombuffer(real(spec, *arguments)).copy()  # type: ignore[arg-type]
+        sums[5] += 0.5
+        return sums.tobytes()
+
+    monkeypatch.setattr("tacit.parties.learning.jobs.evaluate", false)
+    found = run(load(file, ["training.rounds=1"]), out=tmp_path / "run", engine="inline")
+    assert found.outcome == "completed" and found.evaluation == {}
+    assert {loss.step for loss in found.lost} == {"train.evaluate"} and len(found.lost) == 4
+
+
+def test_counts_of_a_run_are_counted(calm: Result) -> None:
+    assert of_classes(np.diag([3, 4])) == {"accuracy": 1.0, "balanced_accuracy": 1.0, "macro_f1": 1.0}
+    output = command("run", calm.folder, "--engine", "inline", "--out", calm.folder.parent / "again")
+    assert "points of 4 clients, held out" in output
