@@ -25,13 +25,14 @@ of them the model gets right. They are sent in plain under any averaging, so `dp
 this step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
@@ -173,6 +174,10 @@ class Evaluation(Part):
 
     def waits(self, tables: Any) -> int:
         return 1
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
+        return [f"clients hold out {share} from training, and test models on them (training.evaluation)"]
 
     @property
     def learned(self) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import READERS, DataError, Dataset, Own
 from tacit.parties.data.splits import Shards, named, parse_partition
 from tacit.parties.datasets.error import DataSettingError
@@ -43,10 +44,19 @@ from tacit.sim.units import duration, format_duration, rate
 __all__ = ["cautions", "check", "notes"]
 
 
-def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run: bool = True) -> Scenario:
+def check(
+    scenario: Scenario,
+    where: str,
+    *,
+    clients_given: bool = True,
+    evaluation_given: bool = True,
+    to_run: bool = True,
+) -> Scenario:
     """Check a scenario, and return it with the values that the data determine.
 
     `clients_given`: the user wrote `data.clients`; if not, the partition `natural` takes all clients of the data.
+    `evaluation_given`: the user wrote `training.evaluation`; if not, clients test the models of a study whose points
+    nobody else has, and that has no test points.
     `to_run`: the run must fit into this machine's memory. Raises ScenarioError naming `where` if the scenario is
     invalid.
     """
@@ -60,6 +70,8 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
+        if not evaluation_given and parts.test is None and scenario.data.path and is_outline(held):
+            scenario = _tested_by_clients(scenario)
         dealt = _deal(scenario, held)
         shards = named(dealt)
         protocol.check_data(scenario, parts, shards)
@@ -71,6 +83,21 @@ def check(scenario: Scenario, where: str, *, clients_given: bool = True, to_run:
     except (Problem, ScenarioError) as error:
         raise ScenarioError(where, error.key, error.problem) from None
     return scenario
+
+
+_HELD_OUT = 0.2
+"""The share of labeled points that the clients of a private study hold out by default."""
+
+
+def _tested_by_clients(scenario: Scenario) -> Scenario:
+    """The scenario with evaluation by clients, if its protocol has it and no privacy forbids it."""
+    uses, privacy = PROTOCOLS[scenario.protocol.name].uses, scenario.privacy
+    if "data.held_out" not in uses or "privacy.epsilon" in uses or privacy.label_epsilon != "none":
+        return scenario
+    data = msgspec.structs.replace(scenario.data, held_out=scenario.data.held_out or _HELD_OUT)
+    return msgspec.structs.replace(
+        scenario, data=data, training=msgspec.structs.replace(scenario.training, evaluation="plain")
+    )
 
 
 def cautions(scenario: Scenario) -> list[str]:

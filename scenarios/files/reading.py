@@ -286,7 +286,14 @@ def _read(
     raw["plugins"] = list(plugins)  # changes must not replace the resolved plugins
     scenario = _scenario(converted(raw, where))
     if not without_data:
-        scenario = check(scenario, where, clients_given="clients" in raw.get("data", {}), to_run=to_run)
+        given_keys = {table: raw.get(table, {}) for table in ("data", "training")}
+        scenario = check(
+            scenario,
+            where,
+            clients_given="clients" in given_keys["data"],
+            evaluation_given="evaluation" in given_keys["training"],
+            to_run=to_run,
+        )
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
     given = _without_defaults(raw) if filled else raw

@@ -93,10 +93,35 @@ def test_training_takes_no_rows_of_an_outline_for_validation(files: list[Path], 
     changes = [
         f'data.path="{files[0].parent / "outline.csv"}"', "data.partition=natural", "data.labeled=1.0",
         "data.clients=3", "protocol.name=fedavg", "model.name=linear", "fault=[]", "expect={}",
-        "training.validation=0.15",
+        "training.validation=0.15", "training.evaluation=none",
     ]  # fmt: skip
     _, shards = own_data(load("fedavg-xclp-digits", changes), "client/0", files[0])
     assert shards.points.tolist() == list(SIZES) and len(shards[0].points) == SIZES[0]
+
+
+def test_clients_of_a_private_study_test_its_models_by_default(files: list[Path], tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(f"""
+[data]
+path = "{files[0].parent / "outline.csv"}"
+partition = "natural"
+labeled = 1.0
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+rounds = 2
+""")
+    scenario = load(study)
+    assert scenario.training.evaluation == "plain" and scenario.data.held_out == 0.2
+    assert load(study, ["training.evaluation=none"]).data.held_out == 0
+    together = Together(scenario, tmp_path)
+    together.data = {f"client/{number}": file for number, file in enumerate(files)}
+    found = together.run()
+    known = [int((load_file(file).labels >= 0).sum()) for file in files]
+    assert found.evaluation["clients"] == 3 and found.evaluation["points"] == sum(round(0.2 * one) for one in known)
+    assert found.evaluation["accuracy"] == found.round_records[-1].own()["clients' accuracy"]
 
 
 def test_certificates_are_for_the_clients_of_the_outline(files: list[Path], tmp_path: Path) -> None:
