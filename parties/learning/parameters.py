@@ -46,8 +46,7 @@ from tacit.sim.setting_error import SettingError
 __all__ = [
     "Entry", "Role", "cached", "check", "entries", "entries_of", "feature_count", "flatten", "fresh", "initial", "join",
     "layout", "least_batch", "load", "load_private", "loaded", "metric_names", "private_layout", "private_numbers",
-    "size", "split",
-    "stepped", "trained_layout", "trained_size",
+    "size", "split", "stepped", "trained_layout", "trained_size",
 ]  # fmt: skip
 
 _ROOM = 8  # the most networks that a process keeps; each is as large as its parameters
@@ -428,8 +427,7 @@ def finished(spec: ModelSpec, data: bytes) -> nn.Module:
 def named(spec: ModelSpec) -> list[Named]:
     """The tensors of the vector, in its order, by their names in the state dict."""
     travel = (one for one in entries_of(spec) if one.role in (Role.TRAINED, Role.AVERAGED))
-    front = cached(spec, choose_device("cpu")).prefix
-    return [Named(one.name.removeprefix(front), one.shape, one.dtype) for one in travel]
+    return [Named(one.name, one.shape, one.dtype) for one in travel]
 
 
 def size(spec: ModelSpec) -> int:

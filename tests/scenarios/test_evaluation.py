@@ -10,14 +10,16 @@ from typer.testing import CliRunner
 
 from tacit import Result, ScenarioError, load, predict, run, steps
 from tacit.parties.learning import jobs
-from tacit.parties.learning.metrics import of_classes
+from tacit.parties.learning.metrics import Counts, of_classes
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.observer import TrainedRound
+from tacit.protocols.federated.round import PRIVATE
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.continuing import continue_for
 from tacit.scenarios.running.folder import FolderError
 from tacit.scenarios.running.runner import resume
+from tacit.scenarios.running.simulation import Simulation
 
 TINY = """
 [data]
@@ -205,6 +207,23 @@ def test_secure_averages_go_on_beside_the_figures(file: Path, tmp_path: Path, av
     found = run(load(file, changes), out=tmp_path / "run", engine="inline")
     assert found.equals_plaintext and found.evaluation["clients"] == 6 and not found.lost
     assert command("bytes", found.folder, "--check")
+
+
+def test_clients_with_private_layers_test_the_model_with_their_own(file: Path) -> None:
+    changes = ["model.name=linear_embedding", "model.embedding=8", 'model.private=["head"]', "training.rounds=2"]
+    simulation = Simulation(load(file, changes), engine="inline")
+    try:
+        simulation.run()
+        server, spec = simulation.server, simulation.server.settings.spec
+        for client in simulation.clients:
+            points, targets = client.shard.test_points, client.shard.test_targets
+            own = client.disk[PRIVATE]
+            found = jobs.measured(spec, server.model, points, targets, "cpu", own)
+            assert own and Counts(spec, (), server.sent[client.name]).metrics["accuracy"] == found["accuracy"]
+            others = jobs.measured(spec, server.model, points, targets, "cpu")
+            assert Counts(spec, (), server.sent[client.name]).metrics["loss"] != pytest.approx(others["loss"])
+    finally:
+        simulation.close()
 
 
 def test_invalid_figures_are_left_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
