@@ -99,17 +99,20 @@ class Checkpoints:
             error, self._error = self._error, None
             raise error
 
-    def _write(self, name: str, checkpoint: Checkpoint, spill: BinaryIO) -> None:
+    def _write(self, names: Sequence[str], checkpoint: Checkpoint, spill: BinaryIO) -> None:
         try:
             with spill:
-                _write(self._folder.path / name, pieces(asdict(checkpoint)))
+                for name in names:
+                    _write(self._folder.path / name, pieces(asdict(checkpoint)))
         except Exception as error:  # raised again in the thread of the run
             self._error = error
 
     def _after_round(self, number: int) -> None:
         self._finish()
-        is_last = number == self._simulation.last_alike
-        if (is_last and not self._keeps_last) or (number < self._due and not is_last):
+        is_due = number >= self._due and number != self._simulation.round[1]
+        is_last = self._keeps_last and number == self._simulation.last_alike
+        names = [*([CHECKPOINT] if is_due else []), *([LAST] if is_last else [])]
+        if not names:
             return
         with ExitStack() as stack:
             spill = cast(BinaryIO, stack.enter_context(TemporaryFile(dir=self._folder.path)))
@@ -128,9 +131,7 @@ class Checkpoints:
                 state=state,
             )
             stack.pop_all()  # the writing thread closes the file
-            self._writing = threading.Thread(
-                target=self._write, args=(LAST if is_last else CHECKPOINT, checkpoint, spill)
-            )
+            self._writing = threading.Thread(target=self._write, args=(names, checkpoint, spill))
             self._writing.start()
         self._due = number + self._every
 

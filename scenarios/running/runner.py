@@ -258,8 +258,8 @@ def _carry_out(
     if error is None:
         (folder.path / CHECKPOINT).unlink(missing_ok=True)  # the run has ended and cannot be resumed
         folder.forget()
-    if result.outcome != "completed":
-        (folder.path / LAST).unlink(missing_ok=True)
+        if result.outcome != "completed":
+            (folder.path / LAST).unlink(missing_ok=True)
     if simulation is not None:
         with suppress(KeyboardInterrupt):  # raised by a task that is being stopped after the work
             simulation.close()
