@@ -45,7 +45,7 @@ class Passage:
     its latency in all, to which a fault may add a `delay`, in seconds.
     """
 
-    __slots__ = ("began", "cut", "deliver", "delay", "flight", "inflow", "lasted", "link", "size")
+    __slots__ = ("began", "cut", "delay", "deliver", "flight", "inflow", "lasted", "link", "size")
     stored: tuple[str, ...] = __slots__
 
     def __init__(
