@@ -46,7 +46,7 @@ from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
-from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
@@ -570,7 +570,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         if len(server.found) == len(self._protocol.parts):
             return "completed", ""
         if not any(client.alive for client in self._named.values()):
-            return "failed", "every client was lost"
+            return "failed", every_client_lost(self._losses(), self._named)
         if not server.alive:
             return "aborted", server_lost_at(server.step_name)
         return "aborted", server.aborted

@@ -1,17 +1,41 @@
 """Shared parts of all observers: the faults that struck, and the end of each client's part."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tacit.parties.device import Device
 from tacit.parties.life import Present
 from tacit.parties.server import Loss, Server
 from tacit.protocols.experiment.simulated import Strike
+from tacit.protocols.outcome import Reason
 from tacit.protocols.rounds.rounds import CalledClient
 from tacit.sim.faults import Fault, Fired, MessageFault, PartyFault
 from tacit.sim.world import World
 
-__all__ = ["EndingsObserver", "returned"]
+__all__ = ["EndingsObserver", "every_client_lost", "returned"]
+
+_EVERY_CLIENT_LOST = (
+    "every client was lost: {count} of {clients} at {step} in round {round} ({action}); raise protocol.deadline if "
+    "clients are only slow, and let crashed ones return with back_after"
+)
+
+
+def every_client_lost(lost: Sequence[Loss], clients: Collection[str]) -> Reason:
+    """The reason of a run that lost all of its `clients`: where most of them were `lost`, and what to do.
+
+    Of a client that is missing from several rounds up to the last, the loss in the first of these counts.
+    """
+    last = dict[str, Loss]()
+    for one in sorted(lost, key=lambda loss: (-loss.round, -loss.time)):
+        if one.party in clients and (one.party not in last or last[one.party].round - one.round <= 1):
+            last[one.party] = one
+    if not last:
+        return Reason("every client was lost")
+    ((step, action, number), count), *_ = Counter((o.step, o.action, o.round) for o in last.values()).most_common(1)
+    return Reason(
+        _EVERY_CLIENT_LOST, count=count, clients=len(clients), step=step or "the start", round=number, action=action
+    )
 
 
 # Which faults struck whom, and when: read off the world of a run.

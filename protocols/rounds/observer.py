@@ -25,7 +25,7 @@ from tacit.protocols.experiment.simulated import (
 from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.privacy.released import Releasing, nothing_released
 from tacit.protocols.privacy.spent import Spending, Spent
-from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import SERVER_LOST
 from tacit.protocols.rounds.rounds import Record, RoundsClient, RoundsServer
 from tacit.sim.faults import Fault
@@ -266,7 +266,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         server = self._server
         last = set(lost_in(lost, self.last)) - set(self.rounds[-1].counted)
         if last >= set(self._named) or not any(device.alive for device in self._named.devices.values()):
-            return "failed", "every client was lost"
+            return "failed", every_client_lost(lost, self._named)
         if not server.alive:
             return "aborted", server_lost_at(server.step_name)
         if server.aborted:

@@ -278,11 +278,15 @@ def test_a_run_that_loses_one_round_is_completed(tiny: Path) -> None:
     assert (result.outcome, [bool(one.problem) for one in result.round_records]) == ("completed", [True, False])
 
 
-@pytest.mark.parametrize("step", ["train.enroll", "train.update", "rowsums.mask"])
-def test_a_run_that_loses_every_client_fails(tiny: Path, step: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "where"),
+    [("train.enroll", "setup.keys"), ("train.update", "train.update"), ("rowsums.mask", "rowsums.mask")],
+)
+def test_a_run_that_loses_every_client_fails(tiny: Path, step: str, where: str) -> None:
     result = ran(tiny, faults=crash(step, "client/*"), name="fedavg+xclp")
     assert (result.outcome, exit_code(result, Expect())) == ("failed", 1)
-    assert result.reason == "every client was lost"
+    assert re.match(rf"every client was lost: \d of \d at {re.escape(where)} in round \d \(", result.reason)
+    assert "raise protocol.deadline" in result.reason and "back_after" in result.reason
 
 
 def test_clients_that_return_before_the_first_round_are_reported_and_take_part(tiny: Path) -> None:

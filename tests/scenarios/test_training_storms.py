@@ -53,7 +53,7 @@ def random_scenario(seed: int, names: Sequence[str]) -> Scenario:
 def test_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
     result = run(random_scenario(seed, TRAINING), out=tmp_path / "run")
     assert result.error is None
-    assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
+    assert result.outcome in ("completed", "aborted") or result.reason.startswith("every client was lost")
     ended = result.reason.startswith(("every round was lost: ", "the server was lost"))
     assert (result.outcome == "aborted") == (ended or result.reason.endswith(SAME_AGAIN))
     for one in result.round_records:
@@ -69,7 +69,7 @@ def test_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path,
 def test_co_training_under_random_faults_ends_with_a_stated_outcome(tmp_path: Path, seed: int) -> None:
     result = run(random_scenario(seed, COTRAINING), out=tmp_path / "run")
     assert result.error is None
-    assert result.outcome in ("completed", "aborted") or result.reason == "every client was lost"
+    assert result.outcome in ("completed", "aborted") or result.reason.startswith("every client was lost")
     assert (result.outcome == "aborted") == result.reason.startswith(("every round was lost: ", "the server was lost"))
     for one in result.round_records:
         assert set(one.answered) <= set(one.cohort) and bool(one.answered) == (not one.problem)
