@@ -66,7 +66,7 @@ from tacit.protocols.sums.quorum import NOBODY
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
-from tacit.sim.shares import rounded_up
+from tacit.sim.shares import rounded_down, rounded_up
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -595,6 +595,24 @@ class SecureAveraging(Part):
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING)
     kind: ClassVar[str] = "secure_sum"
+    tolerates_share: ClassVar[bool] = False
+    """True if training.tolerated_dropouts says how many clients may be lost."""
+
+    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
+        """A line for each cohort of which the tolerated share is less than one client, as shares are rounded down."""
+        share = tables.training.tolerated_dropouts
+        if not self.tolerates_share or not share:
+            return []
+        try:
+            cohorts = cohorts_of(tables, dealt().shards)
+        except (OSError, ValueError):  # the data are on another machine
+            return []
+        return [
+            f"training.tolerated_dropouts(={share:g}) of {many} clients is less than one client: no client may be lost "
+            f"in a sum of {tables.training.averaging}; allowed: {math.ceil(10_000 / many) / 10_000:g} or more for one"
+            for many in cohorts
+            if not rounded_down(share, many)
+        ]
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
@@ -627,6 +645,7 @@ class AveragingInGraph(SecureAveraging):
     takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
     uses = QUANTISING
     kind = "secagg+"
+    tolerates_share = True
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """In a complete graph as without one; in others, neighbours decide whether losses from masking on matter."""
@@ -642,10 +661,11 @@ class AveragingInGraph(SecureAveraging):
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line if clients' noise is made for more clients than each of them sees in a sum."""
+        found = super().cautions(tables, dealt)
         if not self.private or tables.privacy.noise_at != "clients":
-            return []
+            return found
         what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
-        return [f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
+        return [*found, f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line on the graphs of the rounds: the number of neighbours of a client, and how many of them must

@@ -320,6 +320,7 @@ class CodedAveraging(SecureAveraging):
     takes = (_WITH_SIGNING_KEYS, lightsecagg.CodedSumOfVectors(coding_of))
     uses = ("protocol.identity", *QUANTISING)
     kind = "lightsecagg"
+    tolerates_share = True
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         least, assumed = self.least(tables, called), _assumed_of(tables, called)
@@ -383,6 +384,7 @@ class CommitteeAveraging(SecureAveraging):
     takes = (_WITH_SIGNING_KEYS, committee.SumByCommittee(committee_of))
     uses = ("protocol.identity", *QUANTISING)
     kind = "committee"
+    tolerates_share = True
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """The members are drawn of those that joined, so how many of them are lost is hypergeometric."""
@@ -433,6 +435,7 @@ class FlamingoAveraging(SecureAveraging):
     )
     uses = ("protocol.identity", *QUANTISING, "training.decryptors", "training.decryptor_rounds")
     kind = "flamingo"
+    tolerates_share = True
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
@@ -453,8 +456,8 @@ class FlamingoAveraging(SecureAveraging):
         ] + drawn_notes(tables, held)
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
-        """Lines where each round draws other clients, or there are many decryptors."""
-        keys, found = tables.training, []
+        """Lines where each round draws other clients, or there are many decryptors, and those of all sums."""
+        keys, found = tables.training, super().cautions(tables, dealt)
         if keys.share != 1:
             what = "keys are fresh in a round to which clients are called that have none"
             found.append(f'training.share(={keys.share:g}) with training.averaging = "{Flamingo.name}": {what}')

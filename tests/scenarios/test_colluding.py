@@ -8,7 +8,7 @@ import pytest
 
 from tacit import run
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.scenarios.files.checks import notes
+from tacit.scenarios.files.checks import cautions, notes
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import ScenarioError
@@ -105,3 +105,19 @@ def test_clients_noise_is_made_without_that_of_all_that_may_collude(monkeypatch:
     ]
     assert run(load("training-private", changes)).outcome == "completed"
     assert parts == {11 - 4}
+
+
+@pytest.mark.parametrize("averaging", ["secagg+", "lightsecagg", "committee", "flamingo"])
+def test_a_tolerated_share_of_less_than_one_client_is_a_caution(averaging: str) -> None:
+    """A share of 0.1 of nine clients is rounded down to none; secure averages without the key have no such line."""
+
+    def lines(clients: int, share: float, way: str = averaging) -> list[str]:
+        changes = ["protocol.name=fedavg", "training.share=1", "training.extra=0", "data.labeled=1.0", "fault=[]"]
+        changes += [f"data.clients={clients}", f"training.tolerated_dropouts={share}", f"training.averaging={way}"]
+        changes += ["training.corrupt_clients=0.02", "training.value_bits=8", "training.clip=2.0", "expect={}"]
+        scenario = load("training-stragglers", changes)
+        return [line for line in cautions(scenario) if "less than one client" in line]
+
+    (line,) = lines(9, 0.1)
+    assert "training.tolerated_dropouts(=0.1) of 9 clients" in line and "0.1112 or more for one" in line
+    assert lines(9, 0.1112) == lines(10, 0.1) == lines(9, 0.0) == lines(9, 0.1, "secure") == []
