@@ -107,10 +107,14 @@ class Survival(Struct, frozen=True):
 
     @property
     def need(self) -> str:
-        """The condition of survival in words, after "a run survives if it"."""
-        if self.rounds <= 1:
-            return "completes"
-        return f"completes with a result in at least {rounds_needed(self.share, self.rounds)} of {self.rounds} rounds"
+        """The condition of survival in words, after "a run survives if it"; an accuracy is no part of it."""
+        words, least = "completes", self.loaded.scenario.expect.accuracy_at_least
+        if self.rounds > 1:
+            words += f" with a result in at least {rounds_needed(self.share, self.rounds)} of {self.rounds} rounds"
+        if least is None:
+            return words
+        key = f"expect.accuracy_at_least = {least:g}"
+        return f"{words}, whatever its accuracy: no prediction trains, so {key} takes real runs (tacit sweep --seeds N)"
 
     @property
     def probability(self) -> float:

@@ -119,3 +119,12 @@ def test_a_formula_takes_the_place_of_runs_and_says_so() -> None:
     words = " ".join(result.output.split())
     assert "20 of 500 are made: a formula gives the probability" in words
     assert "exact 1.000000 (binomial: a run needs 1 of 8 clients)" in words or "exact 0.9999" in words
+
+
+def test_survival_says_that_it_does_not_include_an_expected_accuracy() -> None:
+    changes = [part for change in [*SMALL, EIGHT, "training.rounds=2"] for part in ("--set", change)]
+    arguments = ["predict", "training-stragglers", *changes, "--runs", "2", "--loss", "25%@train.update"]
+    plain = " ".join(CliRunner().invoke(app, arguments).output.split())
+    assert "in at least 2 of 2 rounds" in plain and "whatever its accuracy" not in plain
+    asked = CliRunner().invoke(app, [*arguments, "--set", "expect.accuracy_at_least=0.9"]).output
+    assert "whatever its accuracy: no prediction trains" in " ".join(asked.split())
