@@ -70,30 +70,10 @@ from tacit.sim.shares import rounded_down, rounded_up
 from tacit.sim.wire import Message
 
 __all__ = [
-    "ENOUGH",
-    "FIGURES_BYTES",
-    "QUANTISING",
-    "Averages",
-    "Averaging",
-    "AveragingInGraph",
-    "Expected",
-    "Plain",
-    "PlainAveraging",
-    "SecAggPlus",
-    "Secure",
-    "SecureAveraging",
-    "Update",
-    "average_work",
-    "cohorts_of",
-    "colluding_of",
-    "drawn_notes",
-    "fewest_hidden",
-    "figures_of",
-    "spare_neighbours",
-    "tolerance_of",
-    "update_in",
-    "written",
-]
+    "ENOUGH", "FIGURES_BYTES", "QUANTISING", "Averages", "Averaging", "AveragingInGraph", "Expected", "Plain",
+    "PlainAveraging", "SecAggPlus", "Secure", "SecureAveraging", "Update", "average_work", "cohorts_of", "colluding_of",
+    "drawn_notes", "fewest_hidden", "figures_of", "spare_neighbours", "tolerance_of", "update_in", "written",
+]  # fmt: skip
 
 
 _FIGURES = struct.Struct("<2d")
