@@ -21,7 +21,7 @@ _SINGULARS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 
 _ONE = re.compile(
     rf"(?<![-+*^=] )(?<![\w.,/:=^-])1 (of [\d,]+ )?({'|'.join(_PLURALS)})(?![\w/-])"
-    rf"(?: ({'|'.join(_SINGULARS)})\b)?"
+    rf"(?:((?: (?:with|of|for)(?: [\w'-]+){{1,4}}?)?) ({'|'.join(_SINGULARS)})\b)?"
 )
 
 
@@ -31,6 +31,6 @@ def in_number(text: str) -> str:
 
 
 def _singular(found: re.Match[str]) -> str:
-    of, noun, verb = found.groups(default="")
+    of, noun, between, verb = found.groups(default="")
     counted = f"1 {of}{noun if of not in ('', 'of 1 ') else _PLURALS[noun]}"
-    return f"{counted} {_SINGULARS[verb]}" if verb else counted
+    return f"{counted}{between} {_SINGULARS[verb]}" if verb else counted

@@ -594,7 +594,7 @@ async def _made(
     there = [name for name in receivers if name in present]
     checked = partial(_deal_in, receivers=len(receivers), needed=least)
     deals = understood(me, (await me.collect(KeyDeal, asked, deadline=deadline)).answers, checked)
-    require(len(deals), "decryptors who deal a key", least)
+    require(len(deals), "dealers of the decryptors' key", least)
     names = tuple(name for name in dealers if name in deals)
     for name in there:
         own = receivers.index(name)

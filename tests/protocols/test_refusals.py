@@ -223,7 +223,7 @@ def test_an_attempt_that_begins_twice_gets_one_dealing_of_keys(part: Making, beg
 @pytest.mark.parametrize(
     ("count", "changes", "why"),
     [
-        (1, {}, "1 clients are fewer than 3"),
+        (1, {}, "1 client is fewer than 3"),
         (2, {}, "2 clients are fewer than 3"),
         (4, {"min_clients": 5}, "4 clients are fewer than 5"),
         (4, {"threshold": 5}, "4 are fewer than 5"),

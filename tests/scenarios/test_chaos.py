@@ -185,7 +185,7 @@ def test_a_scenario_that_does_not_complete_by_itself_breaks_a_promise(quick: Pat
     result = tacit("chaos", quick, "--set", "protocol.deadline=1ms", "--schedules", "1", "--jobs", "1")
     assert result.exit_code == 1
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("promises"))
-    assert line == "promises  broken in 1 of 1 runs"
+    assert line == "promises  broken in 1 of 1 run"
     assert "no fault affected it: never joined: the round begins without it" in result.stdout
 
 

@@ -108,7 +108,7 @@ def test_fewer_than_the_threshold_abort_with_numbers_and_names(quick: Path) -> N
 def test_an_abort_in_a_later_round_reports_all_rounds(quick: Path) -> None:
     faults = crashes(*(f'party="client/{i}", at="lsh.hash", occurrence={2 + i}' for i in range(3)))
     result = outcome_of(quick, faults, "protocol.rounds=5", "protocol.min_clients=2")
-    assert result.outcome == "aborted" and "1 clients" in result.reason
+    assert result.outcome == "aborted" and "1 client with" in result.reason
     assert [one.labeled for one in result.round_records] == [
         ("client/0", "client/1", "client/2", "client/3"), ("client/1", "client/2", "client/3"),
         ("client/2", "client/3"), (),

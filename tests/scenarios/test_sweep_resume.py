@@ -186,7 +186,7 @@ def test_a_resumed_sweep_still_fails_for_earlier_unmet_expectations(quick: Path)
     arguments = (quick, "--set", 'expect.outcome="aborted"', "--out", "sweep")
     assert tacit("sweep", *arguments).exit_code == 1
     resumed = tacit("sweep", "--resume", "sweep")
-    assert resumed.exit_code == 1 and "1 of 1 runs have ended before" in resumed.stderr
+    assert resumed.exit_code == 1 and "1 of 1 run has ended before" in resumed.stderr
 
 
 def test_wrong_options_and_folders_of_a_resumed_sweep_are_refused(quick: Path) -> None:

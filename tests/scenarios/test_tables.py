@@ -180,7 +180,7 @@ def test_the_papers_order_is_compared_with_the_spread_of_the_runs(swept: Result)
     assert line.startswith("in every row" if held == 2 else f"in {held} of 2 rows")
     assert not held or f"beyond the spread in {beyond or 'none'}" in line
     more = statistics.fmean(values("k = 3", "bytes")) > statistics.fmean(values("k = 2", "bytes"))
-    assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 columns")) in swept.stdout
+    assert ("order     k = 3 above k = 2: " + ("in every column" if more else "in 0 of 1 column")) in swept.stdout
 
 
 def test_the_papers_scale_is_applied_to_the_file_before_the_cells(tabled: Path) -> None:

@@ -13,6 +13,11 @@ from tacit.sim.grammar import in_number
         ("of 5 clients 1 parties were lost", "of 5 clients 1 party was lost"),
         ("1 of 5 decryptors are away", "1 of 5 decryptors is away"),
         ("1 of 1 runs have ended", "1 of 1 run has ended"),
+        (
+            "1 clients with complete Hamming blocks are left; 2 are due",
+            "1 client with complete Hamming blocks is left; 2 are due",
+        ),
+        ("1 of 3 clients with labels have answered", "1 of 3 clients with labels has answered"),
         ("11 clients are left", "11 clients are left"),
         ("0.1 clients, n=1 values, 2 - 1 rounds", "0.1 clients, n=1 values, 2 - 1 rounds"),
         ("client/1 values are due", "client/1 values are due"),

@@ -280,7 +280,7 @@ def test_a_crash_at_any_step_ends_in_a_result_or_an_outcome(step: Any, when: str
 def test_too_few_answers_lose_the_round_and_keep_the_agreed_labels() -> None:
     faults = [Crash(f"client/{i}", at="cotrain.learn", occurrence=2, back_after=1.0) for i in range(3)]
     _, _, records, _, agreed = cotrained(settings_of(), *faults)
-    assert records[1].lost == "1 clients with predictions are left; min_clients is 2"
+    assert records[1].lost == "1 client with predictions is left; min_clients is 2"
     assert agreed[0] == agreed[1]
     assert records[2].answered == everyone()
 

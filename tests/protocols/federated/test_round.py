@@ -116,7 +116,7 @@ def test_too_few_models_lose_the_round_and_keep_the_model() -> None:
     faults = [Crash(f"client/{i}", at="train.update") for i in range(3)]
     server, _, records, _ = trained(PLAIN, *faults)
     assert [record.averaged for record in records] == [(), (), ()]
-    assert "1 clients with trained models are left" in records[0].lost
+    assert "1 client with trained models is left" in records[0].lost
     assert server.model == FIRST
 
 
