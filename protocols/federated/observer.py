@@ -124,6 +124,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._classes = tuple(map(str, parts.held.classes))
         self._task = task_of(server.settings.spec.task)
+        if self._task.score != "accuracy" and self.measured_on:
+            better = "larger" if self._task.larger_is_better else "smaller"
+            self.measured_on += f"; the number is the {self._task.score} ({better} is better)"
         self._best: tuple[float, int, bytes] | None = None
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
