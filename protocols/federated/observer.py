@@ -259,7 +259,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def _metrics(self, model: bytes) -> dict[str, float]:
         """The further metrics of a model on the test points."""
         settings, classes = self._server.settings, has_classes(self._server.settings.spec)
-        if self._test is None or not (self.asked or not classes):
+        if self._test is None or settings.spec.private or not (self.asked or not classes):
             return {}
         points, targets = self._test
         known = targets >= 0 if classes else np.ones(len(targets), np.bool_)
@@ -271,7 +271,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def _by_class(self, model: bytes) -> dict[str, dict[str, float]]:
         """Precision, recall, F1 and points of each class among the test points, where further metrics are measured."""
         settings = self._server.settings
-        if self._test is None or not self.asked or not has_classes(settings.spec):
+        if self._test is None or settings.spec.private or not self.asked or not has_classes(settings.spec):
             return {}
         points, labels = self._test
         known = labels >= 0
