@@ -24,7 +24,7 @@ _BYTES_PER_SECOND = {
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([^\s0-9].*?)?\s*")
 
 _NUMBER = r"([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+)"
-_NOTHING = r"(0+(\.0*)?|\.0+)([eE][+-]?[0-9]+)?"
+_NOTHING = r"(0+(\.0*)?([eE][+-]?[0-9]+)?|\.0+)"
 _ZERO = re.compile(_NOTHING)
 DURATION_PATTERN = rf"\s*({_NOTHING}|{_NUMBER}\s*({'|'.join(_SECONDS)}))\s*"
 """A regular expression, without anchors, of the texts that `duration` accepts, regardless of their size."""

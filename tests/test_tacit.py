@@ -236,7 +236,7 @@ def test_the_command_resumes_an_interrupted_sweep_of_python(elsewhere: Path) -> 
     command = [sys.executable, "-m", "tacit", "sweep", "--resume", "swept"]
     done = warm.run(command, cwd=elsewhere)
     assert done.returncode == 0, done.stderr
-    assert "1 of 2 runs have ended before" in done.stderr
+    assert "1 of 2 runs has ended before" in done.stderr
     assert len(Path("swept/sweep.csv").read_text().splitlines()) == 3
 
 

@@ -38,8 +38,13 @@ def measure_costs(repeats: int = 5, quick: bool = False) -> dict[str, float]:
 
 
 def fitted(jobs: Sequence[Job]) -> dict[str, float]:
-    """The non-negative seconds of each operation with the least sum of squared relative errors of `jobs`."""
-    return costs_of([job.work for job in jobs], [job.seconds for job in jobs])
+    """The positive seconds of each operation with the least sum of squared relative errors of `jobs`."""
+    found = costs_of([job.work for job in jobs], [job.seconds for job in jobs])
+    return {name: max(seconds, _LEAST) for name, seconds in found.items()}
+
+
+_LEAST = 1e-12
+"""The seconds of an operation whose cost cannot be separated from that of others, which always occur with it."""
 
 
 def measured(repeats: int = 5, quick: bool = False) -> list[Job]:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
@@ -332,7 +331,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 class _Change(NamedTuple):
     """A model that a client sent, the one that it began with, and its weight."""
 
-    trained: NDArray[np.floating]
+    sent: bytes
     began: bytes
     weight: int
 
@@ -355,10 +354,18 @@ class BufferedObserver(TrainingObserver):
         number, false, began = self._clients[party].round, self._server.settings.byzantine, arguments[1]
         weight = points_of(arguments) if self._server.settings.by_points else 1
         sent, _ = sent_model(false, party, number, began, result.parameters)
-        change = _Change(decode(sent, self._layout), began, weight)
+        change = _Change(sent, began, weight)
         self._changes.setdefault((party, number), []).append(change)
         if sum(len(every) for every in self._changes.values()) * len(began) > _MOST_HELD:
             self._changes.clear()
+
+    def state(self) -> Any:
+        return *super().state(), [(*call, [tuple(one) for one in found]) for call, found in self._changes.items()]
+
+    def restore(self, state: Any) -> None:
+        *rest, changes = state
+        super().restore(rest)
+        self._changes = {(name, number): [_Change(*one) for one in found] for name, number, found in changes}
 
     def _equals(self, record: Record) -> bool | None:
         """Return true if the model equals the one before, moved by the changes of the buffer; None if not compared.
@@ -373,7 +380,7 @@ class BufferedObserver(TrainingObserver):
         every = [self._changes.pop(call, []) for call in calls]
         waiting = {(name, call.round) for name, call in getattr(server, "at_work", {}).items()}
         self._changes = {call: found for call, found in self._changes.items() if call in waiting}
-        if not all(every):  # of a run that was resumed, or too many to keep
+        if not all(every):  # too many to keep
             return None
         lost = [one.round for one in self.rounds if one.problem]
         stale = [sum(number not in lost for number in range(began, record.number)) for _, began in calls]
@@ -381,7 +388,7 @@ class BufferedObserver(TrainingObserver):
         # A client that crashed and returned in the round of its call has trained twice.
         for chosen in itertools.product(*every):
             changes = [
-                (one.trained.astype(np.float64), decode(one.began, layout).astype(np.float64), one.weight, tau)
+                (*(decode(model, layout).astype(np.float64) for model in (one.sent, one.began)), one.weight, tau)
                 for one, tau in zip(chosen, stale, strict=True)
             ]
             if close(found, plain_move(start, changes, settings.server_rate, settings.staleness), layout):

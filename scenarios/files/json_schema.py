@@ -121,7 +121,8 @@ def _complete(
             continue
         row = rows.get((name, protocols)) or rows[name, ()]
         made = _without_nothing(schema)
-        if (found := _names_for(name, field.type)) is not None:
+        # A list of names may have others than those that its text lists, such as a task's own metrics.
+        if made.get("type") != "array" and (found := _names_for(name, field.type)) is not None:
             made |= {"enum": [*([""] if made.get("default") == "" else []), *found]}
             made.pop("type", None)
         elif pattern := _pattern(row.unit, node.cls):

@@ -40,6 +40,8 @@ validation = 0.0
 device = "cpu"
 [cotraining]
 rounds = 6
+[device]
+speed = 13.0
 [network]
 latency = "uniform:10ms,20ms"
 """

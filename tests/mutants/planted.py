@@ -187,8 +187,8 @@ PLANTED = (
     Bug(
         "a checkpoint is written a round late",
         "scenarios/running/checkpoint.py",
-        "        if number < self._due or number == self._simulation.round[1]:\n",
-        "        if number <= self._due or number == self._simulation.round[1]:\n",
+        "        is_due = number >= self._due and number != self._simulation.round[1]\n",
+        "        is_due = number > self._due and number != self._simulation.round[1]\n",
         "fedavg, plain, star",
         ("tests/scenarios/test_resume.py",),
     ),

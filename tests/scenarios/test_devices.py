@@ -110,7 +110,13 @@ def figures_of(simulation: Simulation) -> tuple[object, ...]:
 @pytest.mark.parametrize("protocol", ["fedavg", "fedbuff"])
 @pytest.mark.parametrize("tables", TABLES)
 def test_a_run_with_device_tables_resumed_after_any_round_ends_alike(tables: str, protocol: str) -> None:
-    scenario = small(f"protocol.name={protocol}", "training.rounds=6", "training.buffer=3", **TABLES[tables])
+    scenario = small(
+        f"protocol.name={protocol}",
+        "training.rounds=6",
+        "training.buffer=3",
+        "protocol.deadline=600s",
+        **TABLES[tables],
+    )
     simulation = Simulation(scenario, engine="inline")
     states: list[bytes] = []
     at_work: list[int] = []

@@ -19,7 +19,7 @@ from tacit.sim.streams import generator
 from tacit.sim.trace import Event
 from tests.protocols.flower.conftest import scenario_of
 
-SMALL = ["network.transport=tcp", "training.rounds=6", "data.limit=400", "expect={}"]
+SMALL = ["network.transport=tcp", "training.rounds=6", "data.limit=400", "device.speed=0.0065", "expect={}"]
 CRASH = '{kind="crash", party="client/3", time="1s"}'
 POWER = '{kind="power", party="client/5", time="2s"}'
 

@@ -28,7 +28,7 @@ SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 6, "iid", 0.5, 1)
 FIRST = jobs.initial(SPEC, 1)
 UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu")
-SLOW = Slow("client/1", time=0.0, factor=400.0)
+SLOW = Slow("client/1", time=0.0, factor=40.0)
 
 
 class Run:
