@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -31,8 +30,7 @@ def main(quick: bool = False, json_file: Path | None = None, into: Path | None =
         path = into / "docs/performance.md"
         path.write_text(page(path.read_text(encoding="utf-8"), jobs, seconds), encoding="utf-8")
     console.print(table(_HEAD, _rows(jobs, seconds), _HEAD[2:]))
-    if json_file is not None:
-        write_json(json_file, {"jobs": [asdict(job) for job in jobs]})
+    write_json(json_file, environment=environment(["torch"]), jobs=jobs)
 
 
 def _written(path: Path, costs: Mapping[str, float]) -> Mapping[str, float]:
@@ -66,7 +64,7 @@ def page(text: str, jobs: Sequence[Job], seconds: Mapping[str, float]) -> str:
 
 
 def _rows(jobs: Sequence[Job], seconds: Mapping[str, float]) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for job in jobs:
         modelled = sum(count * seconds[name] for name, count in job.work.items())
         row = f"{1e3 * job.seconds:.2f}", f"{1e3 * modelled:.2f}", f"{100 * (modelled / job.seconds - 1):+.0f}%"

@@ -97,7 +97,7 @@ class _Convolved(nn.Module):
 class _Recurrent(nn.Module):
     """A recurrent layer over the rows of an image; the features are the last step's."""
 
-    def __init__(self, kind: type[nn.RNNBase], inputs: int, width: int) -> None:
+    def __init__(self, kind: Callable[..., nn.RNNBase], inputs: int, width: int) -> None:
         super().__init__()
         self.layer = kind(inputs, width, batch_first=True)
 

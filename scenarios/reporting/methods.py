@@ -13,6 +13,7 @@ from tacit.scenarios.reporting.recorded import scenario_of
 from tacit.scenarios.running.folder import Result
 from tacit.scenarios.schema.keys import keys, toml
 from tacit.scenarios.seeing.compare import flat_keys
+from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.grammar import in_number
 from tacit.sim.units import format_bytes, format_duration
 
@@ -108,7 +109,7 @@ def _faults(faults: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not faults:
         yield "No fault was injected."
         return
-    kinds = Counter(str(one["kind"]) for one in faults)
+    kinds = Counter(str(one.get("kind", DEFAULT_KIND)) for one in faults)
     yield f"The injected faults were {', '.join(f'{kind} ({count})' for kind, count in kinds.items())}."
 
 
