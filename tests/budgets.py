@@ -26,7 +26,7 @@ FAST = {
 
 LONG = {
     TOP: 450, "attacks": 40, "benchmarks": 60, "chaos": 500, "deployed": 300, "fuzz": 70, "mutants": 10, "on_ray": 250,
-    "parties": 20, "plugins": 40, "protocols": 250, "scenarios": 600, "sim": 30, "wheel": 160,
+    "parties": 20, "plugins": 110, "protocols": 250, "scenarios": 600, "sim": 30, "wheel": 160,
 }  # fmt: skip
 """The budgets of ``make test-long``, in seconds."""
 
