@@ -388,7 +388,12 @@ class BufferedObserver(TrainingObserver):
         # A client that crashed and returned in the round of its call has trained twice.
         for chosen in itertools.product(*every):
             changes = [
-                (*(decode(model, layout).astype(np.float64) for model in (one.sent, one.began)), one.weight, tau)
+                (
+                    decode(one.sent, layout).astype(np.float64),
+                    decode(one.began, layout).astype(np.float64),
+                    one.weight,
+                    tau,
+                )
                 for one, tau in zip(chosen, stale, strict=True)
             ]
             if close(found, plain_move(start, changes, settings.server_rate, settings.staleness), layout):
