@@ -12,7 +12,7 @@ __all__ = ["Batch"]
 
 @dataclass
 class Batch:
-    """One batch of n points: their `inputs`, augmented, (n, *shape), and `targets` (n, ...).
+    """One batch of n points: their `inputs`, augmented, `(n, *shape)`, and `targets` `(n, ...)`.
 
     The first `labeled` of them have labels. `view(augmentation)` gives the same inputs augmented again, by the update's
     augmentation or by the one named. For images and their classes, `images`, `labels` and `logits` are further names of

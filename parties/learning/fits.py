@@ -16,7 +16,7 @@ __all__ = ["FITS", "Fit", "FitData", "FitKind", "FitSettings"]
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """The n points of a client that train: `inputs`, float32 (n, *shape), `targets` (n, ...) and `weights`, float32
+    """The n points of a client that train: `inputs`, float32 `(n, *shape)`, `targets` `(n, ...)` and `weights`, float32
     (n,), the confidence in each label (1 unless it is a pseudo-label)."""
 
     inputs: "Tensor"
