@@ -107,9 +107,8 @@ class Uplink(_Access):
         self._waiting: dict[Any, deque[Parcel]] = {}
         self._shared: list[_Leaving] = []  # both by their caps
         self._capped: list[_Leaving] = []
-        self._ends: list[
-            tuple[float, int, _Leaving]
-        ] = []  # heaps of when shared and capped flows end; some are outdated
+        # Heaps of when shared flows and capped ones end. Some entries are outdated.
+        self._ends: list[tuple[float, int, _Leaving]] = []
         self._times: list[tuple[float, int, _Leaving]] = []
         self._sent = self._taken = 0.0  # the bytes that each shared flow has sent; the rate that all capped ones take
         self._level = 0.0  # the rate of each shared flow

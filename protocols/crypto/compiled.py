@@ -10,7 +10,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Functions", "found", "in_numpy", "opened", "switched_off"]
+__all__ = ["Functions", "Switch", "found", "in_numpy", "opened", "switched_off"]
 
 Functions = Mapping[str, Sequence[Any]]
 """The types of the arguments of each function of a library; all return an integer."""
@@ -35,20 +35,27 @@ def opened(path: Path, functions: Functions) -> ctypes.CDLL:
     return library
 
 
-_switched_off = False
+class Switch:
+    """Switches compiled code off: `off()` is a context in which `is_off` is true, and Python computes the same."""
+
+    def __init__(self) -> None:
+        self.is_off = False
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Inside this context nothing is computed by compiled code."""
+        before, self.is_off = self.is_off, True
+        try:
+            yield
+        finally:
+            self.is_off = before
 
 
-@contextmanager
-def in_numpy() -> Iterator[None]:
-    """Inside this context `transfers` and `lanes` compute by numpy, as if they were not compiled."""
-    global _switched_off
-    before, _switched_off = _switched_off, True
-    try:
-        yield
-    finally:
-        _switched_off = before
+_NUMPY = Switch()
+in_numpy = _NUMPY.off
+"""A context in which `transfers` and `lanes` compute by numpy, as if they were not compiled."""
 
 
 def switched_off() -> bool:
     """True inside `in_numpy`."""
-    return _switched_off
+    return _NUMPY.is_off

@@ -12,8 +12,7 @@ the length of the longest exponent; what is computed before and after it is gmpy
 
 import ctypes
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,23 +54,14 @@ _FUNCTIONS = {
 }
 
 
-_switched_off = False
-
-
-@contextmanager
-def one_by_one() -> Iterator[None]:
-    """Inside this context everything is computed one by one, as on processors without AVX-512 IFMA."""
-    global _switched_off
-    before, _switched_off = _switched_off, True
-    try:
-        yield
-    finally:
-        _switched_off = before
+_IFMA = compiled.Switch()
+one_by_one = _IFMA.off
+"""A context in which everything is computed one by one, as on processors without AVX-512 IFMA."""
 
 
 def eightfold() -> ctypes.CDLL | None:
     """The compiled `eightfold.c`, or None if it is missing or the processor does not support it."""
-    return None if _switched_off else _loaded()
+    return None if _IFMA.is_off else _loaded()
 
 
 @functools.cache
