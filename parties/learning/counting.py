@@ -2,7 +2,7 @@
 
 | count | is |
 | --- | --- |
-| multiply-adds | of products of matrices, convolutions and attention: half of what torch's ``FlopCounterMode`` counts |
+| multiply-adds | of products of matrices, convolutions and attention: half of what torch's flop counter finds |
 | convolved | the numbers that convolutions write: gradients, too |
 | convolutions | calls of a convolution, each of which sets its kernel up |
 | values | the numbers that other operations write, or read where they add numbers up |
@@ -18,6 +18,7 @@ counted as the steps that they consist of, also where torch has one kernel for t
 on the processor. Only an LSTM's calls are those of its one kernel, which the machines of the cost table have.
 """
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -28,7 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry
 
 from tacit.parties.learning.backend import Tensor, nn, torch
 
@@ -86,13 +87,15 @@ class _Values(TorchDispatchMode):
     def __init__(self, kernels: _Kernels) -> None:
         super().__init__()
         self._kernels = kernels
-        self.counts = dict.fromkeys((field.name for field in fields(Counts)), 0)
+        self.counts = dict.fromkeys((field.name for field in fields(Counts)), 0.0)
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         result = function(*arguments, **(options or {}))
         if function.is_view or not (written := _numbers(result)):
             return result
         counts, kind = self.counts, function.overloadpacket
+        if kind in flop_registry:
+            counts["multiply_adds"] += flop_registry[kind](*arguments, **(options or {}), out_val=result) / 2
         counts["calls"] += not (self._kernels.runs or self._kernels.made(torch._C._current_autograd_node()))
         if kind in _CONVOLUTIONS:
             counts["convolved"] += written
@@ -105,6 +108,9 @@ class _Values(TorchDispatchMode):
             counts["values"] += written
         return result
 
+
+# Each mode of torch is wrapped so that its first call loads torch's compiler, in more than a second and 80 MB.
+_Values.__torch_dispatch__ = inspect.unwrap(_Values.__torch_dispatch__)  # type: ignore[method-assign]
 
 _aten = torch.ops.aten
 _CONVOLUTIONS = (_aten.convolution, _aten.convolution_backward)
@@ -130,15 +136,15 @@ def counted(network: nn.Module, shape: tuple[int, ...], backward: bool) -> Pass:
 
 def _once(network: nn.Module, points: Tensor, backward: bool) -> Counts:
     kernels = _Kernels()
-    flops, values = FlopCounterMode(display=False), _Values(kernels)
+    values = _Values(kernels)
     network.zero_grad()  # else gradients would be added to those of the pass before
-    with _in_steps(), torch.set_grad_enabled(backward), kernels, flops, values:
+    with _in_steps(), torch.set_grad_enabled(backward), kernels, values:
         output = network(points)
         if backward and output.requires_grad:
             output.sum().backward()
     counts = values.counts
     counts["calls"] += (1 + backward) * kernels.count
-    return Counts(**counts | {"multiply_adds": flops.get_total_flops() / 2})
+    return Counts(**counts)
 
 
 @contextmanager

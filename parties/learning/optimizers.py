@@ -50,6 +50,15 @@ def optimizer(
 
     Each of `options` is NAME=VALUE, the value as in TOML. Raises SettingError for what it cannot be given.
     """
+    given = _given(name, weight_decay, momentum, options)
+    try:
+        return _classes()[name](list(parameters), lr=rate, **given)  # type: ignore[call-arg]
+    except (TypeError, ValueError) as error:
+        raise SettingError("optimizer_options", list(options), f"does not fit {name!r}: {error}") from None
+
+
+def _given(name: str, weight_decay: float, momentum: float, options: Iterable[str]) -> dict[str, Any]:
+    """The options of the optimiser `name` by their names."""
     known, given = _parameters(name), _options(options)
     for option in given:
         if option in _OWN_KEYS:
@@ -64,10 +73,7 @@ def optimizer(
             given[option] = value
         elif value:
             raise SettingError(option, value, f"is not an option of optimizer = {name!r}; must be 0")
-    try:
-        return _classes()[name](list(parameters), lr=rate, **given)  # type: ignore[call-arg]
-    except (TypeError, ValueError) as error:
-        raise SettingError("optimizer_options", list(options), f"does not fit {name!r}: {error}") from None
+    return given
 
 
 def _options(options: Iterable[str]) -> dict[str, Any]:
@@ -85,4 +91,6 @@ def _options(options: Iterable[str]) -> dict[str, Any]:
 
 def check(name: str, rate: float, weight_decay: float, momentum: float, options: Iterable[str]) -> None:
     """Raise SettingError if the optimiser `name` cannot be made with these options."""
-    optimizer(name, [torch.zeros(2, 2, requires_grad=True)], rate, weight_decay, momentum, options)
+    _given(name, weight_decay, momentum, options)
+    if name != "sgd" or options:  # the first optimiser that is made loads torch's compiler, in a second and 80 MB
+        optimizer(name, [torch.zeros(2, 2, requires_grad=True)], rate, weight_decay, momentum, options)

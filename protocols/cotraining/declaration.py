@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
-from tacit.parties.learning.extras import ADAM, TORCH, TREES, MissingExtra
+from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH, TREES, MissingExtra
 from tacit.parties.learning.learner import Learner as LearnerOfClient
 from tacit.parties.learning.learner import SoftLearner
 from tacit.parties.learning.learners import LEARNERS
@@ -183,6 +183,9 @@ class Private(Part):
 
     def draws_noise(self, tables: CotrainingTables) -> bool:
         return self.estimates
+
+    def loaded(self, tables: CotrainingTables) -> int:
+        return ACCOUNTING
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         if self.estimates:

@@ -8,7 +8,7 @@ from typing import Any
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
-from tacit.parties.learning.extras import ADAM, TORCH
+from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
 from tacit.protocols.declaration import Declaration, Needs
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
@@ -146,6 +146,9 @@ class LocalTraining(NetworkTraining):
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         own = noise_cautions(tables.privacy, tables.entropy) if self.private else super().cautions(tables, dealt)
         return [*own, *long_job_cautions(tables, dealt)]
+
+    def loaded(self, tables: TrainingTables) -> int:
+        return super().loaded(tables) + (ACCOUNTING if self.private else 0)
 
     def draws_noise(self, tables: TrainingTables) -> bool:
         return self.private and tables.privacy.noise_at == "clients"
