@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
-from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH, TREES, MissingExtra
+from tacit.parties.learning.extras import ACCOUNTING, TORCH, TREES, MissingExtra
 from tacit.parties.learning.learner import Learner as LearnerOfClient
 from tacit.parties.learning.learner import SoftLearner
 from tacit.parties.learning.learners import LEARNERS
@@ -156,7 +156,7 @@ class Calling(Part):
 
     def loaded(self, tables: CotrainingTables) -> int:
         learners = [LEARNERS.get(name) for name in names_of(tables)]
-        return TORCH + ADAM if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
+        return TORCH if any(kind is not None and "torch" in kind.packages for kind in learners) else TREES
 
     def waits(self, tables: CotrainingTables) -> int:
         return 2

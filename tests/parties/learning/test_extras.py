@@ -29,3 +29,20 @@ def test_importing_the_learning_modules_does_not_import_torch() -> None:
     script = f"{imports}; print('torch' in sys.modules, 'sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+COMPILERLESS = """
+import sys
+from tacit.parties.learning import jobs
+from tacit.parties.learning.spec import ModelSpec
+
+spec, update = ModelSpec("linear", (4,), 3), jobs.LocalUpdate(epochs=1, learning_rate=0.1)
+jobs.check_optimizer(update)
+print(jobs.train_work(spec, update, 8, 0))
+print("torch" in sys.modules, "torch._dynamo" in sys.modules)
+"""
+
+
+def test_training_with_plain_sgd_does_not_load_the_compiler_of_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", COMPILERLESS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True False"
