@@ -14,8 +14,8 @@ applies to the weights of the terms as given.
 import warnings
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 __all__ = ["l1_logistic"]
 
@@ -109,7 +109,7 @@ def _newton(
     from sklearn.linear_model import Lasso
 
     count = scaled.shape[1]
-    odds = expit(log_odds)
+    odds = scipy.special.expit(log_odds)
     residual = is_target - odds
     curvature = np.maximum(odds * (1 - odds), _CURVATURE)
     gram, sums = np.zeros((count, count)), np.zeros((count, 2))

@@ -20,9 +20,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import zeta
-from scipy.stats import binom
 
 __all__ = ["bound", "probabilities", "probability"]
 
@@ -33,7 +32,7 @@ def bound(points: int, clients: int, rate: float, after: int) -> float:
     _check(points, clients, rate, after)
     half = clients / 2
     # In logarithms: (4 c)^(m / 2) overflows where zeta underflows. zeta(x, q) <= q^-x (1 + q / (x - 1)) where it does.
-    tail = float(zeta(half, after + 1))
+    tail = float(scipy.special.zeta(half, after + 1))
     log_tail = math.log(tail) if tail > 0 else -half * math.log(after + 1) + math.log1p((after + 1) / (half - 1))
     return _exp(math.log(points) + half * math.log(4 * rate) + log_tail)
 
@@ -46,7 +45,7 @@ def probabilities(points: int, clients: int, rate: float, after: Sequence[int], 
     """
     first = min(after)
     _check(points, clients, rate, first)
-    lost = binom.cdf(clients // 2, clients, 1 - rate / np.arange(first + 1, until + 1))
+    lost = scipy.stats.binom.cdf(clients // 2, clients, 1 - rate / np.arange(first + 1, until + 1))
     stays = np.append(np.cumsum(points * np.log1p(-lost)[::-1])[::-1], 0.0)  # its logarithm, from each round on
     found: NDArray[np.float64] = -np.expm1(stays[np.minimum(np.asarray(after) - first, until - first)])
     return found

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from tacit.sim.streams import Entropy
 
@@ -34,7 +34,7 @@ def delta_of(mu: float, epsilon: float) -> float:
         return 0.0
     if math.isinf(mu):
         return 1.0
-    near, far = log_ndtr(-epsilon / mu + mu / 2), epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    near, far = scipy.special.log_ndtr(-epsilon / mu + mu / 2), epsilon + scipy.special.log_ndtr(-epsilon / mu - mu / 2)
     return float(-math.exp(near) * math.expm1(min(far - near, 0.0)))
 
 

@@ -8,8 +8,8 @@ computed for real numbers holds here up to that.
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from tacit.sim.streams import Entropy
 
@@ -33,7 +33,7 @@ def gaussian(shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
     Numbers are within 8.3 standard deviations; a normal number is beyond with probability 2^-53.
     """
     midpoints = (entropy.array(shape) >> np.uint64(11)).astype(np.float64) + 0.5
-    found: NDArray[np.float64] = ndtri(midpoints * 2.0**-53)
+    found: NDArray[np.float64] = scipy.special.ndtri(midpoints * 2.0**-53)
     return found
 
 

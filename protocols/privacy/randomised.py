@@ -20,8 +20,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from tacit.protocols.privacy.noise import bernoulli
 from tacit.sim.streams import Entropy, derive
@@ -43,7 +43,7 @@ def randomised_labels(
     found = labels.copy()
     if classes < 2:
         return found
-    change = math.ceil(float(expit(math.log(classes - 1) - epsilon)) * 2**64)  # (C - 1) / (e^eps + C - 1)
+    change = math.ceil(float(scipy.special.expit(math.log(classes - 1) - epsilon)) * 2**64)  # (C - 1) / (e^eps + C - 1)
     for place, (row, label) in enumerate(zip(rows.tolist(), labels.tolist(), strict=True)):
         coins = derive(secret, "label", row)
         if int.from_bytes(coins[:8], "big") < change:

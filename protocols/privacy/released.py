@@ -11,8 +11,8 @@ angular distance (Fernandes, Kawamoto, Murakami, ESORICS 2021). For one whole ve
 import math
 from collections.abc import Callable
 
+import scipy
 from msgspec import Struct, structs
-from scipy.special import bdtrc
 
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import SEEDED
@@ -68,7 +68,7 @@ def differing_bits(bits: int, degrees: float, delta: float) -> int:
     low, high = 0, bits
     while low < high:  # P(Bin > q) falls with q
         middle = (low + high) // 2
-        if middle == bits or bdtrc(middle, bits, degrees / 180) <= delta:
+        if middle == bits or scipy.special.bdtrc(middle, bits, degrees / 180) <= delta:
             high = middle
         else:
             low = middle + 1

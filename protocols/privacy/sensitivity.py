@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 __all__ = ["BITS_PER_LABEL", "Estimate", "by_neighbours", "left_out", "proposition_2", "worst_case"]
 
@@ -44,7 +44,7 @@ def proposition_2(points: int, stability: float, delta: float) -> int:
         raise ValueError(f"stability(={stability}) must lie in [0, 1].")
     if not 0 < delta < 1:
         raise ValueError(f"delta(={delta}) must lie in (0, 1).")
-    probit = float(ndtri(1 - delta))
+    probit = float(scipy.special.ndtri(1 - delta))
     mean, deviation = points * stability, math.sqrt(points * stability * (1 - stability))
     labels = math.ceil(mean + probit * deviation + probit**2 / 3)
     return min(BITS_PER_LABEL * max(0, labels), worst_case(points))

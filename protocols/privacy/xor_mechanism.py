@@ -25,8 +25,8 @@ Measured against the exact epsilon, by enumeration of the distribution:
 """
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from tacit.protocols.privacy.noise import bernoulli
 from tacit.sim.streams import Entropy
@@ -46,7 +46,7 @@ def flip_probability(epsilon: float, sensitivity: int) -> float:
     if not epsilon > 0:
         raise ValueError(f"epsilon(={epsilon}) must be > 0.")
     _check(sensitivity)
-    return 0.0 if sensitivity == 0 else float(expit(-epsilon / sensitivity))
+    return 0.0 if sensitivity == 0 else float(scipy.special.expit(-epsilon / sensitivity))
 
 
 def epsilon_of(flip: float, sensitivity: int) -> float:

@@ -20,16 +20,20 @@ such a run can be compared with the plaintext oracle without any tolerance. Beyo
 
 import math
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from tacit.protocols.xclp.blocks import Rows, some_rows
 from tacit.protocols.xclp.lsh import distance_type, unflipped
 from tacit.protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
 from tacit.sim.cores import in_threads
 from tacit.sim.hollow import filled, hollow
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 __all__ = ["Influence", "class_counts", "class_scores", "contribution", "neighbour_graph"]
 
@@ -145,7 +149,7 @@ def _symmetric_weights(
     rows, columns, values = rows[edges], columns[edges], values[edges]
     # Both entries of an edge that two rows keep are added; a sum of two does not depend on their order.
     ends = np.concatenate((rows, columns)), np.concatenate((columns, rows))
-    weights = csc_array((np.concatenate((values, values)), ends), shape=(size, size))
+    weights = scipy.sparse.csc_array((np.concatenate((values, values)), ends), shape=(size, size))
     weights.sort_indices()
     return weights
 

@@ -18,11 +18,14 @@ labels and confidences with what `judged` makes of the scores that a client has.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csc_array
-from scipy.sparse.linalg import splu
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 __all__ = ["Outcome", "hamming", "judged", "xclp"]
 
@@ -90,7 +93,7 @@ def xclp(
     graph = _graph(distances, bits[0].shape[1], k, 3 if authors else 1, flip)  # lines 6-9
     system = _system(len(distances), alpha, graph)  # line 10
     exact = len(distances) <= _EXACT
-    factors = splu(system) if exact else None
+    factors = scipy.sparse.linalg.splu(system) if exact else None
 
     z = np.zeros((len(distances), classes), dtype=np.uint64)
     for client in sorted(contributors):
@@ -191,7 +194,9 @@ def _system(size: int, alpha: float, graph: dict[tuple[int, int], float]) -> "cs
     """The matrix Id - alpha W, with the entries of each column in ascending order."""
     entries = {(i, i): 1.0 for i in range(size)} | {edge: -(alpha * weight) for edge, weight in graph.items()}
     rows, columns = zip(*entries, strict=True)
-    system = csc_array(coo_array((list(entries.values()), (rows, columns)), shape=(size, size)))
+    system = scipy.sparse.csc_array(
+        scipy.sparse.coo_array((list(entries.values()), (rows, columns)), shape=(size, size))
+    )
     system.sort_indices()
     return system
 

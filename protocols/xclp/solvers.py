@@ -13,14 +13,16 @@ The matrix is positive definite with eigenvalues in [1 - alpha, 1 + alpha].
 """
 
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, eye_array
-from scipy.sparse.linalg import spilu, splu
 
 from tacit.sim.cores import in_threads
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array, csr_array
 
 __all__ = ["FACTORED", "ConjugateGradients", "Elimination", "Factors", "Solver", "solver_of", "system_of"]
 
@@ -65,7 +67,7 @@ class Solver(Protocol):
 
 def system_of(graph: "csc_array[np.float64]", alpha: float) -> "csc_array[np.float64]":
     """The matrix I - alpha `graph`, with sorted indices."""
-    system = csc_array(eye_array(graph.shape[0], format="csc") - alpha * graph)
+    system = scipy.sparse.csc_array(scipy.sparse.eye_array(graph.shape[0], format="csc") - alpha * graph)
     system.sort_indices()
     return system
 
@@ -87,7 +89,7 @@ class Factors:
     """SuperLU with its defaults, which an oracle can call as well."""
 
     def __init__(self, system: "csc_array[np.float64]") -> None:
-        self._factors = splu(system)
+        self._factors = scipy.sparse.linalg.splu(system)
 
     def solve(self, right: Floats) -> Floats:
         return self._factors.solve(right)
@@ -109,11 +111,13 @@ class Elimination:
         first = len(order) - dense
         self._parts = order[:first], order[first:]
         ordered = system[order][:, order]
-        self._above = csr_array(ordered[:first, first:])
-        self._below = csr_array(self._above.T)
-        self._factors = splu(csc_array(ordered[:first, :first]), permc_spec="NATURAL", options=_SYMMETRIC)
+        self._above = scipy.sparse.csr_array(ordered[:first, first:])
+        self._below = scipy.sparse.csr_array(self._above.T)
+        self._factors = scipy.sparse.linalg.splu(
+            scipy.sparse.csc_array(ordered[:first, :first]), permc_spec="NATURAL", options=_SYMMETRIC
+        )
         schur = ordered[first:, first:].toarray()
-        columns = csc_array(self._above)
+        columns = scipy.sparse.csc_array(self._above)
 
         def reduced(start: int) -> None:
             some = columns[:, start : start + _COLUMNS].toarray()
@@ -161,7 +165,7 @@ class ConjugateGradients:
     """
 
     def __init__(self, system: "csc_array[np.float64]", alpha: float) -> None:
-        self._system = csr_array(system)
+        self._system = scipy.sparse.csr_array(system)
         self._single = self._system.astype(np.float32)
         self._residual = (1.0 - alpha) * TOLERANCE
 
@@ -215,7 +219,9 @@ def _dots(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np
 
 def _fill_reducing(system: "csc_array[np.float64]") -> NDArray[np.int64]:
     """An order of elimination with little fill-in: minimum degree, as SuperLU finds it; nothing is factored here."""
-    nothing = spilu(system, drop_tol=1e300, fill_factor=1, permc_spec="MMD_AT_PLUS_A", options=_SYMMETRIC)
+    nothing = scipy.sparse.linalg.spilu(
+        system, drop_tol=1e300, fill_factor=1, permc_spec="MMD_AT_PLUS_A", options=_SYMMETRIC
+    )
     return np.argsort(nothing.perm_c, kind="stable")
 
 
@@ -225,7 +231,9 @@ def _dense_part(ordered: "csc_array[np.float64]") -> int:
     for share in _SHARES:
         dense = max(1, int(share * ordered.shape[0]))
         first = ordered.shape[0] - dense
-        factors = splu(csc_array(ordered[:first, :first]), permc_spec="NATURAL", options=_SYMMETRIC)
+        factors = scipy.sparse.linalg.splu(
+            scipy.sparse.csc_array(ordered[:first, :first]), permc_spec="NATURAL", options=_SYMMETRIC
+        )
         cost = dense**2 + _SPARSE_COST * factors.nnz / 2
         if cost > least:
             break

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import scipy
 from msgspec import Struct
 from rich.console import Console
-from scipy.special import stdtrit
 
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.protocols.registry import PROTOCOLS
@@ -238,7 +238,7 @@ def _difference(above: Figure, below: Figure) -> tuple[str, str]:
     holds, shown = gap > 0, _signed(gap, above.unit)
     if len(gaps) < 2:
         return "means" if holds else "broken", f"{shown}, without spread"
-    reach = float(stdtrit(len(gaps) - 1, (1 + LEVEL) / 2)) * statistics.stdev(gaps) / math.sqrt(len(gaps))
+    reach = float(scipy.special.stdtrit(len(gaps) - 1, (1 + LEVEL) / 2)) * statistics.stdev(gaps) / math.sqrt(len(gaps))
     shown += f" [{_signed(gap - reach, above.unit)}, {_signed(gap + reach, above.unit)}]"
     return ("beyond" if gap > reach else "means") if holds else "broken", shown
 
