@@ -44,7 +44,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
-from tacit.protocols.parts import Among, Found, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
+from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
@@ -104,7 +104,7 @@ class Enrolment(Part):
         return 2
 
 
-class Opening(Part):
+class PartOpening(Part):
     """The beginning of a part after another one, with `Among.dimension` numbers for each client."""
 
     takes = (Step("server", "part.open", "tell the clients that are left what the next part begins with"),)
@@ -122,7 +122,7 @@ _PROMISES = {
     "only losses end a run early": Promise(ends_early_only_for_loss, True),
     "inputs of clients without faults count": Promise(who_is_well_counts, True),
 }
-_SET_UP, _ENROLMENT, _OPENING = setup.SetUp(), Enrolment(), Opening()
+_SET_UP, _ENROLMENT, _OPENING = setup.SetUp(), Enrolment(), PartOpening()
 
 
 class Phases(Declaration):
@@ -283,6 +283,9 @@ class _Sole(Phase):
         fewest = max(colluding + 2, tables.protocol.min_clients)
         of_one = SumBounds("secure_sum", fewest, colluding=colluding)
         return [of_one] if secure_sum in self.protocol.modules else []
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        return [secure_sum.opening_of(bounds) for bounds in self.sums(tables, called)]
 
 
 def _owner(part: Phase) -> "Phase | OneShot":
@@ -606,6 +609,10 @@ class Histogram(Phase):
     def result(self, keys: Any, counts: NDArray[np.int64]) -> NDArray[Any]:
         """Return the server's result, made of the number of clients in each category."""
         return counts
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        least = fewest(tables.protocol, called)
+        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
 
     def dimension(self, keys: Any) -> int:
         return self.categories(keys)

@@ -43,7 +43,7 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
-    "all_steps", "choices_in", "messages_in", "payloads", "taken",
+    "all_steps", "always_opens", "choices_in", "messages_in", "payloads", "taken",
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
@@ -109,6 +109,18 @@ class Opening:
         except ValueError:
             return False
         return True
+
+
+def always_opens(openings: Iterable[Opening], members: int, left: int) -> bool:
+    """Return true if the sums are opened whenever `left` of `members` clients stay, however many of the others join.
+
+    A sum of which more than these numbers decide counts as opened.
+    """
+    return all(
+        one.begins(joined) and ((chance := one.opens(joined, left)) is None or chance >= 1)
+        for one in openings
+        for joined in range(left, members + 1)
+    )
 
 
 class Part:

@@ -46,6 +46,7 @@ class Trial(Protocol):
     def outcome(self) -> str: ...
     @property
     def reason(self) -> Reason: ...
+    def always_opens(self, called: int, members: int, left: int) -> bool: ...
     def again(self, function: Callable[..., R], *arguments: Any) -> R: ...
 
 
@@ -109,13 +110,16 @@ def equals_oracle(trial: Trial, affected: Affected) -> Iterator[str]:
 
 
 def ends_early_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
-    """A run ends without a result only when the server, a helper or too many clients were affected by faults."""
+    """A run ends without a result only when the server, a helper or too many clients were affected by faults.
+
+    Too few are left if a sum might not be opened over them, however many of the others begin it.
+    """
     if trial.outcome == "completed" or "server" in affected or HELPER in affected:
         return
-    left = {client.name for client in trial.simulation.clients} - affected.clients
-    least = trial.scenario.protocol.min_clients
-    if len(left) >= least:
-        yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that nothing affected; {least} are enough"
+    everybody = {client.name for client in trial.simulation.clients}
+    left, called = len(everybody - affected.clients), len(everybody)
+    if left >= trial.scenario.protocol.min_clients and trial.always_opens(called, called, left):
+        yield f"{trial.outcome} ({trial.reason}) with {left} clients that nothing affected, and they are enough"
 
 
 def who_is_well_counts(trial: Trial, affected: Affected) -> Iterator[str]:

@@ -46,7 +46,7 @@ from tacit.protocols.federated.checks import key_of
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
-from tacit.protocols.parts import Among, Choice, Part, Stated, SumBounds, Taken
+from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
@@ -221,6 +221,9 @@ class Voting(Part):
         if not isinstance(votes, SecureVotes):
             return []
         return [SumBounds("secure_sum", votes.least, colluding=votes.assumed.colluding)]
+
+    def openings(self, tables: CotrainingTables, called: int) -> Sequence[Opening]:
+        return [secure_sum.opening_of(bounds) for bounds in self.sums(tables, called)]
 
 
 class Proving(Part):

@@ -608,14 +608,7 @@ class SecureAveraging(Part):
         return max(colluding + 2, tables.training.fewest(fewest_hidden(clients, noisy, among_all)))
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        least, colluding = self.least(tables, called), colluding_of(tables, called)
-        chosen = tables.protocol.threshold
-
-        def opens(joined: int, left: int) -> float:
-            threshold = quorum.threshold_of(chosen, joined, colluding)
-            return float(left >= quorum.fewest_left(joined, threshold, least, colluding))
-
-        return [Opening(max(least, chosen or 0), opens=opens)]
+        return [secure_sum.opening_of(bounds, tables.protocol.threshold) for bounds in self.sums(tables, called)]
 
 
 @dataclass(frozen=True)

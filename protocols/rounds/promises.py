@@ -102,14 +102,16 @@ def only_who_answered_counts(trial: Trial, affected: Affected, *, answers: Seque
                 yield f"{name} counts in round {record.number}, its {types[0]} had not been received"
 
 
-def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, extra: int) -> Iterator[str]:
+def all_who_are_well_count(
+    trial: Trial, affected: Affected, *, silent: bool, extra: int, share: float
+) -> Iterator[str]:
     """In each round, every cohort member that is unaffected from its beginning, and has something to send, counts.
 
     With `extra` additional clients called, all but that number are enough. No round is lost while the server and more
-    than two thirds of its cohort with something to send are unaffected, and as many as any sum needs. Where few clients
-    decide, such as decryptors or neighbours in a graph, any affected client may be one of them, also one that was
-    affected in an earlier round, in which it got no share: no more may be affected than may be lost of them (`spare`).
-    A cohort without known gone clients may be too small.
+    than two thirds of its cohort with something to send are unaffected, and as many as any sum needs, however many of
+    the others join it. Where few clients decide, such as decryptors or neighbours in a graph, any affected client may
+    be one of them, also one that was affected in an earlier round, in which it got no share: no more may be affected
+    than may be lost of them (`spare`). A cohort without known gone clients may be too small.
     """
     server, watched = trial.simulation.server, trial.scenario.protocol.presence != "none"
     least = max(server.settings.min_clients, server.fewest, trial.scenario.protocol.threshold or 0)
@@ -118,6 +120,8 @@ def all_who_are_well_count(trial: Trial, affected: Affected, *, silent: bool, ex
         well = [name for name in record.cohort if affected.well_since(name, record.began)]
         speak = [name for name in well if name in able]
         enough = len(well) == len(record.cohort) or len(speak) >= max(least, 2 * len(record.cohort) // 3 + 1)
+        called = max(rounded_up(share, len(trial.simulation.clients)), len(record.cohort))
+        enough = enough and trial.always_opens(called, len(record.cohort), len(speak))
         spare = server.spare(len(record.cohort), record.number)
         enough = enough and (spare is None or len(affected.clients) <= spare)
         enough = enough and not (watched and len(record.cohort) < max(least, server.fewest))
@@ -182,7 +186,9 @@ def promises_of_rounds(
         ),
         "only clients that answered count": Promise(with_these(only_who_answered_counts, answers=answers)),
         "rounds with too few clients are lost": Promise(enough_count),
-        "clients without faults count": Promise(with_these(all_who_are_well_count, silent=silent, extra=extra), True),
+        "clients without faults count": Promise(
+            with_these(all_who_are_well_count, silent=silent, extra=extra, share=share), True
+        ),
         "completed training has all rounds": Promise(all_rounds_are_held, True),
         "no masked values follow a lost sum": Promise(with_these(nothing_is_summed_again, released=released)),
     }

@@ -64,7 +64,7 @@ from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
-from tacit.protocols.parts import Among, Found, Part, Phase, SumBounds, Taken
+from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
@@ -546,6 +546,23 @@ class SecureSum(Phase):
         colluding = colluding_of(tables.protocol, clients)
         least = max(colluding + 2, tables.protocol.min_clients)
         return [SumBounds("secure_sum", least, value_bits=self.value_bits, colluding=colluding)]
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        return [opening_of(bounds) for bounds in self.sums(tables, called)]
+
+
+def opening_of(bounds: SumBounds, chosen: int | None = None) -> Opening:
+    """The conditions under which a sum with these `bounds` is opened, in which all clients deal with all.
+
+    `chosen`: the least threshold of shares that the scenario sets; None: as many as secrecy needs.
+    """
+    least, colluding = bounds.fewest, bounds.colluding
+
+    def opens(joined: int, left: int) -> float:
+        threshold = quorum.threshold_of(chosen, joined, colluding)
+        return float(left >= quorum.fewest_left(joined, threshold, least, colluding))
+
+    return Opening(max(least, chosen or 0), opens=opens)
 
 
 def colluding_of(keys: Any, called: int) -> int:

@@ -3,7 +3,8 @@
 The scenario's own faults and its clients' availability are ignored. The first run has no faults; its trace lists the
 steps. A promise that it breaks, such as that only losses end a run, is reported, and nothing else is tried. Later runs
 have crashes before and after every step of every party, one at a time; with `pairs` also two at a time; and random
-mixtures of all faults. If a run breaks a promise, its faults are shrunk to a smallest schedule that still breaks it.
+mixtures of all faults, some of which strike clients that are drawn again in each round. If a run breaks a promise, its
+faults are shrunk to a smallest schedule that still breaks it.
 
 >>> from tacit.scenarios.chaos.campaign import Plan, campaign
 >>> from tacit.scenarios.files.reading import load

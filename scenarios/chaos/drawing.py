@@ -12,9 +12,10 @@ import numpy as np
 from msgspec import Struct
 
 from tacit.parties.fleet.fleet import HELPER
+from tacit.sim.faults import ANY
 from tacit.sim.trace import Event
 
-__all__ = ["Course", "Draw"]
+__all__ = ["Course", "Draw", "DrawEachRound"]
 
 
 class Course(Struct, frozen=True):
@@ -84,6 +85,10 @@ class Draw:
             return HELPER
         return "server" if self.chance(server) else self.option(self.clients)
 
+    def client(self) -> str:
+        """Draw a client."""
+        return self.option(self.clients)
+
     def trigger(self, party: str) -> dict[str, Any]:
         """Draw the trigger of a fault of `party`: one of its steps or messages, or a time."""
         steps = [(step, count) for who, step, count in self.course.steps if who == party]
@@ -112,3 +117,27 @@ class Draw:
         if self.chance(0.3):
             return {"party": party, "message": kind, "probability": 0.3}
         return {"message": kind, "occurrence": self.integer(1, count)}
+
+
+class DrawEachRound(Draw):
+    """Draws the parts of a fault that strikes a share or a number of the clients, drawn again in each round."""
+
+    def client(self) -> str:
+        """The pattern of all clients."""
+        return "client/*"
+
+    def party(self, server: float = 0.0) -> str:
+        """The pattern of all clients."""
+        return self.client()
+
+    def trigger(self, party: str) -> dict[str, Any]:
+        """Draw a share of up to a half of the clients, or a number of them, and one, two or all of their steps."""
+        taken = list(dict.fromkeys(step for who, step, _ in self.course.steps if who in self.clients))
+        steps = [self.option(taken) for _ in range(self.integer(0, 2))]
+        most = max(1, len(self.clients) // 2)
+        keys = {"count": self.integer(1, most)} if self.chance(0.5) else {"share": self.integer(1, 5) / 10}
+        return keys | {"step": tuple(dict.fromkeys(steps)) or ANY}
+
+    def ends(self) -> dict[str, Any]:
+        """Draw the other end of the clients' links: the server or all parties."""
+        return {"party": self.client(), "peer": "server" if self.chance(0.8) else "*"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.scenarios.chaos.drawing import Draw
+from tacit.scenarios.chaos.drawing import Draw, DrawEachRound
 from tacit.scenarios.files.faults import matching
 from tacit.sim.faults import (
     Corrupt,
@@ -21,6 +21,7 @@ from tacit.sim.faults import (
     Leave,
     Lose,
     Partition,
+    PartyFault,
     Pause,
     Power,
     Slow,
@@ -28,7 +29,7 @@ from tacit.sim.faults import (
     seconds,
 )
 
-__all__ = ["Reach", "affected", "random_fault"]
+__all__ = ["Reach", "affected", "fault_of_each_round", "random_fault"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ Until = tuple[list[str], float]
 def random_fault(draw: Draw) -> Fault:
     """A fault of a random kind."""
     drawn = [kind.drawn for kind in CHAOS.values()]
+    return drawn[draw.integer(0, len(drawn) - 1)](draw)
+
+
+def fault_of_each_round(draw: DrawEachRound) -> Fault:
+    """A fault of a random kind of a share or a number of the clients, drawn again in each round."""
+    drawn = [functions.drawn for kind, functions in CHAOS.items() if issubclass(kind, PartyFault)]
     return drawn[draw.integer(0, len(drawn) - 1)](draw)
 
 
@@ -108,7 +115,7 @@ def _affected_by_pause(reach: Reach, fault: Pause, fired: Fired) -> Until:
 
 
 def _slow(draw: Draw) -> Fault:
-    party = draw.option(draw.clients)
+    party = draw.client()
     lasts = draw.outage() if draw.chance(0.5) else None
     return Slow(party, **draw.trigger(party), factor=draw.seconds(1, 1000), lasts=lasts)
 

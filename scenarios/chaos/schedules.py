@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from tacit.scenarios.chaos.drawing import Course, Draw
-from tacit.scenarios.chaos.fault_kinds import random_fault
+from tacit.scenarios.chaos.drawing import Course, Draw, DrawEachRound
+from tacit.scenarios.chaos.fault_kinds import fault_of_each_round, random_fault
 from tacit.sim.faults import AnyFault, Crash, Fault
 from tacit.sim.streams import generator
 
@@ -13,11 +13,16 @@ Schedule = tuple[AnyFault, ...]
 
 _MOST_FAULTS = 4
 
+_EACH_ROUND = 0.2
+"""The share of schedules with a further fault, which strikes clients that are drawn again in each round."""
+
 
 def text(fault: Fault) -> str:
     """The fault in one line, such as ``crash client/3 before lsh.hash``."""
     words = [fault.kind, fault.get("party") or "*"]
     for key, value in fault.given().items():
+        if isinstance(value, tuple):
+            value = " or ".join(value)
         if key != "party":
             words.append(key.replace("_", " ") if value is True else f"{key.replace('_', ' ')} {value}")
     return " ".join(words)
@@ -37,8 +42,12 @@ def single_crashes(course: Course, parties: Iterable[str] | None = None) -> Iter
 def random_schedules(course: Course, count: int, seed: int, deadline: float) -> Iterator[Schedule]:
     """Yield `count` schedules of one to four faults of all kinds, from the streams (seed, "chaos", number).
 
-    Outages last from a part of the run to more than `deadline`, the longest wait of the server in seconds.
+    With the probability 0.2 another one strikes a share or a number of the clients, drawn again in each round; it is
+    from the stream (seed, "chaos each round", number). Outages last from a part of the run to more than `deadline`, the
+    longest wait of the server in seconds.
     """
     for number in range(count):
         draw = Draw(course, generator(seed, "chaos", number), deadline)
-        yield tuple(random_fault(draw) for _ in range(draw.integer(1, _MOST_FAULTS)))
+        faults = [random_fault(draw) for _ in range(draw.integer(1, _MOST_FAULTS))]
+        further = DrawEachRound(course, generator(seed, "chaos each round", number), deadline)
+        yield (*faults, *([fault_of_each_round(further)] if further.chance(_EACH_ROUND) else []))

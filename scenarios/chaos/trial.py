@@ -14,6 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.life import Present
 from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.outcome import Reason
+from tacit.protocols.parts import always_opens
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.interruption import Interruption
@@ -146,6 +147,14 @@ class Trial:
     def in_flight(self) -> int:
         """The number of messages in flight at the end."""
         return self.simulation.server.world.network.in_flight
+
+    def always_opens(self, called: int, members: int, left: int) -> bool:
+        """Return true if the sums of a round that calls `called` clients are opened over `left` of its `members`.
+
+        However many of the others join before they are lost; where more than these numbers decide, true.
+        """
+        protocol = PROTOCOLS[self.scenario.protocol.name]
+        return always_opens(protocol.openings(self.scenario, called), members, left)
 
     def again(self, function: Callable[..., R], *arguments: Any) -> R:
         """The value of `function(*arguments)`. An engine that remembers results computes it only once."""

@@ -4,21 +4,25 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
-from tacit.protocols.sums import reports
-from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.protocols.outcome import Reason
+from tacit.protocols.sums import opening, reports
+from tacit.scenarios.chaos.campaign import Plan, campaign, verdict
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.seeing.story import events
+from tacit.sim.faults import Fault
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CALM = ["fault=[]", "expect={}"]
@@ -134,6 +138,34 @@ def test_the_outcome_follows_from_the_parts_that_were_opened(folder: Path, chang
 def test_random_faults_break_no_promise_of_secure_variance(folder: Path, schedules: int) -> None:
     found = campaign(load(folder / "secure_variance.toml"), Plan(schedules=schedules, singles=False, seed=2))
     assert len(found.verdicts) >= schedules and not found.failures
+
+
+@pytest.mark.parametrize(("struck", "outcome"), [(2, "completed"), (3, "aborted")])
+def test_a_sum_that_fewer_than_its_threshold_answer_is_aborted_and_breaks_no_promise(
+    folder: Path, struck: int, outcome: str
+) -> None:
+    """Shares of four of six clients open a sum; a sum of three might be opened twice, over two sets of clients."""
+    scenario = load(folder / "secure_variance.toml", ["expect={}"])
+    crash = Fault(party="client/*", count=struck, step="sum.mask", round=1)
+    found = verdict(structs.replace(scenario, fault=(crash,)))
+    assert found.faults_fired == struck and found.outcome == outcome and not found.broken
+
+
+def test_a_sum_that_is_given_up_with_enough_clients_breaks_a_promise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load(folder / "secure_variance.toml", ["expect={}"])
+    crash = Fault(party="client/*", count=2, step="sum.mask", round=1)
+    uncover = opening.uncover
+
+    async def planted(*arguments: Any) -> opening.Uncovered:
+        found = await uncover(*arguments)
+        return replace(found, signed={}, problem=Reason("planted"))
+
+    monkeypatch.setattr(opening, "uncover", planted)
+    (broken,) = verdict(structs.replace(scenario, fault=(crash,))).broken
+    assert broken.promise == "only losses end a run early"
+    assert broken.how.endswith("with 4 clients that nothing affected, and they are enough")
 
 
 def test_events_say_why_a_second_sum_in_one_part_is_refused(folder: Path) -> None:

@@ -13,15 +13,17 @@ from typer.testing import CliRunner, Result
 
 from tacit import Scenario, load
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, verdict
+from tacit.protocols.promises import Promise
+from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, failure_of, verdict
 from tacit.scenarios.chaos.drawing import Course
-from tacit.scenarios.chaos.promises import promises_of
+from tacit.scenarios.chaos.promises import GENERAL, promises_of
+from tacit.scenarios.chaos.report import failure_lines, write_findings
 from tacit.scenarios.chaos.schedules import random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.schema.scenario import Fault
-from tacit.sim.faults import KINDS
+from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event, Trace
 
 COURSE = Course(
@@ -88,6 +90,37 @@ def test_random_schedules_follow_from_the_seed_and_use_the_whole_vocabulary() ->
                     "lasts", "factor", "by", "one_way"}  # fmt: skip
 
 
+def test_a_fifth_of_the_schedules_have_a_fault_of_clients_that_are_drawn_in_each_round() -> None:
+    schedules = list(random_schedules(COURSE, 500, 5, 10.0))
+    drawn = [fault for schedule in schedules for fault in schedule if isinstance(fault, PartyFault) and fault.is_drawn]
+    assert 70 <= len(drawn) <= 130
+    assert all(sum(fault in drawn for fault in schedule) <= 1 for schedule in schedules)
+    assert {fault.kind for fault in drawn} == {name for name, kind in KINDS.items() if issubclass(kind, PartyFault)}
+    assert all(fault.party == "client/*" and faults_of(fault, 2) for fault in drawn)
+    assert {fault.count for fault in drawn} == {None, 1}  # up to half of the two clients
+    assert {fault.share for fault in drawn} == {None, 0.1, 0.2, 0.3, 0.4, 0.5}
+    assert {fault.steps for fault in drawn} == {None, ("answer",)}
+    assert {fault.get("back_after") is None for fault in drawn} == {True, False}
+
+
+def test_the_command_prints_and_replays_a_fault_of_clients_that_are_drawn(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = Promise(lambda trial, affected: [f"{one.party} was struck" for one in trial.fired])
+    monkeypatch.setitem(GENERAL, "nobody is struck", planted)
+    fault = Fault(party="client/*", count=1, step=("setup.seed", "rowsums.mask"), back_after="3s")
+    found = verdict(structs.replace(scenario, fault=(fault,)))
+    assert found.faults_fired == 1
+    failure = failure_of(found, "nobody is struck", 1)
+    (path,) = write_findings(tmp_path, scenario, "drawn", Plan(), Findings([found], [failure]))
+    assert load(path).fault == (fault,)
+    lines = failure_lines(failure, scenario, path)
+    assert "count = 1" in "\n".join(lines) and 'step = ["setup.seed", "rowsums.mask"]' in "\n".join(lines)
+    again = tacit("chaos", path, "--replay")
+    assert again.exit_code == 1 and failure.how in again.stdout
+    assert f"trace     {found.trace_hash}" in again.stdout
+
+
 @given(st.sets(st.integers(0, 11), min_size=1, max_size=3), st.integers(1, 12))
 def test_shrinking_keeps_only_the_faults_that_break_the_promise(needed: set[int], count: int) -> None:
     schedule = tuple(Fault(party=f"client/{number}", time=1.0 + number, back_after="3s") for number in range(12))
@@ -117,6 +150,8 @@ def test_shrinking_simplifies_each_fault_as_far_as_possible() -> None:
 def test_a_schedule_of_faults_is_described_in_one_line() -> None:
     assert text(Fault(party="client/3", before="lsh.hash")) == "crash client/3 before lsh.hash"
     held = Fault(kind="hold", party="client/3", peer="server", time="1s", lasts="2s", one_way=True)
+    drawn = Fault(party="client/*", count=2, step=("lsh.hash", "sum.mask"), back_after="3s")
+    assert text(drawn) == "crash client/* count 2 step lsh.hash or sum.mask back after 3s"
     assert text(held) == "hold client/3 time 1s peer server one way lasts 2s"
 
 
