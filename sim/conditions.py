@@ -68,7 +68,8 @@ class Conditions:
 
     `transport` is "reliable" or "datagram" (see `tacit.sim.transport`) or "tcp" (see `tacit.sim.tcp`),
     `retransmission_timeout` is the first one of "reliable", in seconds. `pairs` gives the properties of each link where
-    links differ. `times`: the time that each transfer lasts goes to observers.
+    links differ. `times`: the time that each transfer lasts goes to observers, and what the handling of
+    messages takes longer on a slow party.
     """
 
     topology: str = "star"

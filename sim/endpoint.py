@@ -22,7 +22,8 @@ class Endpoint:
     is false after a crash until then, and after the party has left. While the party is `paused`, `arrivals` and `sends`
     keep the packets to process when it resumes. `outgoing` and `incoming` map links to callbacks for the moment at
     which the party stops sending or receiving. With a `handling`, each message takes time on the cores of `host` before
-    it leaves and before it is received. Unused parts are created on demand, because there may be many idle endpoints.
+    it leaves and before it is received; `stretched` is called with the seconds that this takes longer while the party
+    is slow. Unused parts are created on demand, because there may be many idle endpoints.
     """
 
     __slots__ = (
@@ -37,7 +38,7 @@ class Endpoint:
 
     def __init__(
         self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
-        handling: Handling | None = None, host: Host | None = None,
+        handling: Handling | None = None, host: Host | None = None, stretched: Callable[[float], object] | None = None,
     ) -> None:  # fmt: skip
         if handling is not None and host is None:
             raise ValueError(f"{name} has a handling and no host on which it is done.")
@@ -49,7 +50,7 @@ class Endpoint:
         self._env, self._rates, self._factor = env, (up, down), 1.0
         self._up: Uplink | None = None
         self._down: Downlink | None = None
-        self._handled = None if handling is None or host is None else (handling, host)
+        self._handled = None if handling is None or host is None else (handling, host, stretched)
         self._handler: Handler | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -87,7 +88,9 @@ class Endpoint:
     def handler(self) -> Handler | None:
         """The handler of messages before they are sent or received; None if handling takes no time."""
         if self._handler is None and self._handled is not None:
-            self._handler = Handler(self._env, *self._handled, math.inf if self.paused else self._factor)
+            handling, host, stretched = self._handled
+            slowness = math.inf if self.paused else self._factor
+            self._handler = Handler(self._env, handling, host, slowness, stretched)
         return self._handler
 
     def fall(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.sim.clock import Environment
-from tacit.sim.machine import Host
+from tacit.sim.machine import Held, Host
 from tacit.sim.pace import Span
 
 __all__ = ["Handler", "Handling"]
@@ -52,14 +52,19 @@ class Handling:
 class Handler(Span):
     """Handles the messages of one party, one after another, on the cores of `host`, in the time that `handling` gives.
 
-    All messages take `slowness` times as long; infinity stops the handler.
+    All messages take `slowness` times as long; infinity stops the handler. Once a message is handled, `stretched` is
+    called with the further seconds for which it held a core because of that.
     """
 
-    __slots__ = ("_handling", "_host", "_queue", "_slowness")
+    __slots__ = ("_beyond", "_handling", "_held", "_host", "_queue", "_slowness", "_stretched")
 
-    def __init__(self, env: Environment, handling: Handling, host: Host, slowness: float = 1.0) -> None:
+    def __init__(
+        self, env: Environment, handling: Handling, host: Host, slowness: float = 1.0,
+        stretched: Callable[[float], object] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(env)
-        self._handling, self._host, self._slowness = handling, host, slowness
+        self._handling, self._host, self._slowness, self._stretched = handling, host, slowness, stretched
+        self._held, self._beyond = Held(env), 0.0
         self._queue: deque[tuple[float, Then, Then]] = deque()  # the first one is being handled
 
     @property
@@ -74,6 +79,7 @@ class Handler(Span):
         if len(self._queue) == 1:
             self._report()
             self.set_pace()  # which was not kept up while there was nothing to do
+            self._beyond = 0.0
             self.begin(self._queue[0][0])
 
     def slow(self, slowness: float) -> None:
@@ -81,9 +87,11 @@ class Handler(Span):
         self._slowness = slowness
         self.set_pace()
         self._report()
+        self._beyond += self._held.count(slowness, self._host)
 
     def set_pace(self, *, as_before: bool = False) -> None:
         """Continue at the pace that follows from the slowness and the host; `as_before` keeps the due time."""
+        self._beyond += self._held.count(self._slowness, self._host)
         pace = self._slowness * self._host.factor
         if as_before:
             self.keep_due(pace)
@@ -100,13 +108,16 @@ class Handler(Span):
 
     def state(self) -> list[Any]:
         """The message being handled, the waiting ones, and the share of the first one that is done."""
-        return [list(map(list, self._queue)), self._timer, self._due, self._left, self._factor, self._slowness]
+        self._beyond += self._held.count(self._slowness, self._host)
+        queue = list(map(list, self._queue))
+        return [queue, self._timer, self._due, self._left, self._factor, self._slowness, self._beyond]
 
     def restore(self, state: list[Any]) -> None:
         """Continue from a `state`; the timer is not started again."""
-        queue, self._timer, self._due, self._left, self._factor, self._slowness = state
+        queue, self._timer, self._due, self._left, self._factor, self._slowness, self._beyond = state
         self._queue = deque((seconds, then, cut) for seconds, then, cut in queue)
         self._report(as_before=True)
+        self._held.count(self._slowness, self._host)
 
     def _report(self, *, as_before: bool = False) -> None:
         goes_on = bool(self._queue) and not math.isinf(self._slowness)
@@ -114,6 +125,9 @@ class Handler(Span):
 
     def _end(self) -> None:
         self._timer = None
+        beyond, self._beyond = self._beyond + self._held.count(self._slowness, self._host), 0.0
+        if beyond and self._stretched is not None:
+            self._stretched(beyond)
         _, then, _ = self._queue.popleft()
         if self._queue:
             self.begin(self._queue[0][0])

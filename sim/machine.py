@@ -11,7 +11,7 @@ from tacit.sim.clock import Environment
 from tacit.sim.loop import settle
 from tacit.sim.pace import Span
 
-__all__ = ["Cores", "Host", "Jobs", "Machine"]
+__all__ = ["Cores", "Held", "Host", "Jobs", "Machine"]
 
 
 class Turn:
@@ -101,6 +101,27 @@ class Host:
                 others.set_pace(as_before=as_before)
 
 
+class Held:
+    """The seconds for which a job holds a core beyond those at full speed, as a slow party or a pause changes them.
+
+    Of f times the time at full speed, 1 - 1/f are beyond it. Jobs that share the cores of a host hold their part of
+    one, and stopped jobs hold none.
+    """
+
+    __slots__ = ("_env", "_rate", "_since")
+
+    def __init__(self, env: Environment) -> None:
+        self._env, self._since, self._rate = env, env.now, 0.0
+
+    def count(self, factor: float, host: Host | None) -> float:
+        """The seconds beyond since the last call; jobs take `factor` times as long from now on, on the `host`."""
+        now = self._env.now
+        beyond = (now - self._since) * self._rate
+        shared = 1.0 if host is None else host.factor
+        self._since, self._rate = now, 0.0 if math.isinf(factor) else (1 - 1 / factor) / shared
+        return beyond
+
+
 class Jobs:
     """The running jobs of one party. All take `factor` times as long as at full speed; infinity stops them.
 
@@ -110,7 +131,7 @@ class Jobs:
     def __init__(self, env: Environment, factor: float = 1.0, host: Host | None = None) -> None:
         self._env, self._factor, self._host = env, factor, host
         self._busy: dict[Span, float] = {}  # the seconds for which a job held a core beyond those at full speed
-        self._since, self._beyond = env.now, 0.0  # the last change of pace, and what a job gains per second since then
+        self._held = Held(env)
 
     def __len__(self) -> int:
         return len(self._busy)
@@ -145,16 +166,9 @@ class Jobs:
         return beyond
 
     def _count_beyond(self) -> None:
-        """Count the time since the last change of pace: of f times the time at full speed, 1 - 1/f are beyond it.
-
-        Jobs that share a core hold their part of it, and stopped ones hold none.
-        """
-        now = self._env.now
-        if self._beyond:
+        if beyond := self._held.count(self._factor, self._host):
             for span in self._busy:
-                self._busy[span] += (now - self._since) * self._beyond
-        host = 1.0 if self._host is None else self._host.factor
-        self._since, self._beyond = now, 0.0 if math.isinf(self._factor) else (1 - 1 / self._factor) / host
+                self._busy[span] += beyond
 
     def stretch(self, factor: float) -> None:
         """Make everything take `factor` times as long as at full speed from now on."""

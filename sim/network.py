@@ -113,7 +113,8 @@ class LinkNetwork:
         """Add a party with `up` and `down` bytes a second (0: unlimited). Its messages take `handling` on `host`."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
-        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down, handling, host)
+        stretched = partial(self._tell_handling, name) if handling is not None and self._conditions.times else None
+        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down, handling, host, stretched)
         return endpoint
 
     def retire(self, name: str) -> None:
@@ -319,6 +320,10 @@ class LinkNetwork:
         seconds = max(0.0, now - journey.departed - flight)
         event = Event(now, "carry", journey.near.name, peer, step=packet.step, type=packet.type, value=seconds)
         self._trace.tell(event)
+
+    def _tell_handling(self, party: str, seconds: float) -> None:
+        """Tell observers the seconds for which a message held a core of a slow party beyond those at full speed."""
+        self._trace.tell(Event(self._loop.env.now, "stretch", party, value=seconds))
 
     def is_gone(self, journey: Journey) -> bool:
         """Return true if the receiver at the end of the hop is down or another incarnation than the packet was sent

@@ -17,11 +17,11 @@ above that of 4G at rate 0 on the same phone.
 Processors: the current of a core at its highest frequency in the power profile that Android has for a phone
 (`power_profile.xml`: `cpu.core_power`, with `cpu.cluster_power` and `cpu.active` where given), at 3.85 V.
 
-A job that a fault slows down holds its core, and draws its power, for longer; jobs that share the cores of a host draw
-their part, and stopped ones nothing.
+Jobs, and messages that are handled, hold a core, and draw its power, for longer while a fault slows the party down;
+those that share the cores of a host draw their part, and stopped ones nothing.
 
-Not counted: the rest of a phone (screen, memory, idle power), the bits of TCP's headers and retransmissions, the longer
-time of handling messages on a processor that a fault slows down, and the server.
+Not counted: the rest of a phone (screen, memory, idle power), the bits of TCP's headers and retransmissions, and the
+server.
 """
 
 import math
@@ -244,7 +244,7 @@ class EnergyMeter:
     def __call__(self, event: Event) -> None:
         """Count an event; events that cost no client energy are ignored."""
         kind = event.kind
-        if kind in ("compute", "stretch"):  # the seconds at full speed as a job begins, then those of a slow one
+        if kind in ("compute", "stretch"):  # the seconds at full speed as a job begins; those of slow work
             if use := self._use(event.party):
                 use.compute(event.value)
             return

@@ -208,10 +208,12 @@ VIEWS = (
         "events",
         "Every event but waits, in the order in which it happened. `kind` is `send` or `relay` (a hop begins), "
         "`deliver`, `lose`, `drop` (a copy ends), `resend` (TCP sends a part of a copy again), `carry` (a copy "
-        "was on its link for `value` seconds without the latency; only if energy is counted), `refuse` (the program "
-        "of the receiver drops a message that was delivered: too late, or unreadable), `enter`, `leave`, `compute`, "
-        "`fault`, `metric`, `outcome`. Of more than 200 clients enrolment is recorded by its messages alone: without "
-        "its steps, the wait before it, and how those ended who were never called.",
+        "was on its link for `value` seconds without the latency; only if energy is counted), `stretch` (a job or, if "
+        "energy is counted, the handling of a message held a core `value` seconds longer than at full speed, because "
+        "the party was slow), `refuse` (the program of the receiver drops a message that was delivered: too late, or "
+        "unreadable), `enter`, `leave`, `compute`, `fault`, `metric`, `outcome`. Of more than 200 clients enrolment "
+        "is recorded by its messages alone: without its steps, the wait before it, and how those ended who were never "
+        "called.",
         _EVENT,
         "SELECT n, time, kind, party, peer, protocol, step, type, round, attempt, payload, sealing, envelope, note, "
         "value, message, copy, hop, coalesce(sender, party), coalesce(receiver, peer), digest, fact, detail, number "

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -217,6 +218,30 @@ def test_a_restored_handler_finishes_its_message() -> None:
     assert not other.is_empty and other.state() == state
     env.step()
     assert done == [0.5]
+
+
+def test_a_message_that_is_handled_slowly_holds_a_core_for_longer() -> None:
+    """Four times as long, three quarters of the time are beyond that at full speed; a pause is not, and holds none."""
+    env, beyond = SimLoop().env, list[float]()
+    handler = Handler(env, EACH, Host(1), stretched=beyond.append)
+    for size in (250, 250):
+        handler.take(size, lambda: None, lambda: None)
+    env.step()
+    assert env.now == 0.5 and beyond == []
+    handler.slow(4.0)
+    env.put(1.5, partial(handler.slow, math.inf))  # with half of the second message done
+    states: list[Any] = []
+    env.put(3.0, lambda: states.append(handler.state()))
+    env.put(3.5, partial(handler.slow, 1.0))
+    while not handler.is_empty:
+        env.step()
+    assert env.now == 3.5 + 0.25 and beyond == [pytest.approx(0.75)]
+    restored = Handler(env, EACH, Host(1), stretched=beyond.append)
+    restored.restore(states[0])
+    restored.slow(1.0)
+    while not restored.is_empty:
+        env.step()
+    assert beyond == [pytest.approx(0.75)] * 2
 
 
 @pytest.mark.parametrize(
