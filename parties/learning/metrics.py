@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.tasks import Classification, task_of
+from tacit.parties.learning.tasks import Classification, Task, task_of
 
 __all__ = [
     "OF_CLASSES",
@@ -35,6 +35,7 @@ __all__ = [
     "metric_name",
     "of_classes",
     "of_outputs",
+    "score_name",
     "sums_of",
     "width",
 ]
@@ -59,6 +60,11 @@ OF_CLASSES = {
 def metric_name(name: str) -> str:
     """The name under which a metric of a task is recorded: `test_loss` and `test_accuracy`, as there are others."""
     return f"test_{name}" if name in ("loss", "accuracy", "validation") else name
+
+
+def score_name(task: Task) -> str:
+    """The name under which the score of a task is recorded: "accuracy", or that of its other metric."""
+    return task.score if task.score == "accuracy" else metric_name(task.score)
 
 
 def has_classes(spec: ModelSpec) -> bool:

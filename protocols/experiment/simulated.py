@@ -13,6 +13,7 @@ from tacit.protocols.privacy.released import Randomised
 from tacit.protocols.privacy.spent import Spent
 
 __all__ = [
+    "ACCURACY",
     "SHOWN",
     "Ended",
     "Ending",
@@ -30,6 +31,9 @@ __all__ = [
 
 SHOWN = 12
 """The most parties that a cell of a table names."""
+
+ACCURACY = "accuracy"
+"""The name of the score of classification."""
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -97,18 +101,22 @@ class ResultFields(Struct, kw_only=True):
     `balanced_baselines`: means of the shares of each class. `equals_plaintext`, `lost` and `round_records` (in a file
     ``rounds``) cover all rounds. `endings` is the end of each client's part, `privacy` the budget that differentially
     private protocols spent, `randomised` the effect of randomised labels and hashes, `output` the server's result of a
-    declared protocol. `metrics` are further metrics of training on the same points as the accuracy, and `by_class`
+    declared protocol. `score` names the figure that stands for the whole: "accuracy", or for a task with another score
+    one of `metrics`; `accuracy` is None then, and `metrics_selected` has the score of the model of `selected_round`.
+    `metrics` are further metrics of training on the same points as the accuracy, and `by_class`
     precision, recall, F1 and points of each class. `evaluation` has the figures of the last evaluation by clients on
     points of their own, with the numbers of clients and points, and mean, 10th and 90th percentile and worst of the
     clients; `evaluation_by_class` and, for up to 200 clients, `evaluation_by_client` have the same apart.
     """
 
+    score: str = ACCURACY
     accuracy: float | None = None
     measured_on: str = ""
     accuracy_selected: float | None = None
     selected_round: int | None = None
     balanced_accuracy: float | None = None
     metrics: dict[str, float] = {}
+    metrics_selected: dict[str, float] = {}
     by_class: dict[str, dict[str, float]] = {}
     evaluation: dict[str, float] = {}
     evaluation_by_class: dict[str, dict[str, float]] = {}
@@ -131,8 +139,23 @@ class ResultFields(Struct, kw_only=True):
     endings: dict[str, str] = {}
 
     @property
+    def scored(self) -> float | None:
+        """The value of the `score`: the accuracy, or the metric of that name; None if it was not measured."""
+        return self.accuracy if self.score == ACCURACY else self.metrics.get(self.score)
+
+    @property
+    def scored_selected(self) -> float | None:
+        """The value of the `score` of the model of `selected_round`; None if no model was selected."""
+        return self.accuracy_selected if self.score == ACCURACY else self.metrics_selected.get(self.score)
+
+    @property
+    def further(self) -> dict[str, float]:
+        """The metrics that were `measured` besides the `score`."""
+        return {name: value for name, value in self.measured.items() if name != self.score}
+
+    @property
     def measured(self) -> dict[str, float]:
-        """The further metrics of the model, and those of the last evaluation by clients, named `clients_...`."""
+        """The metrics of the model besides accuracy, and those of the last evaluation by clients (`clients_...`)."""
         return self.metrics | {f"clients_{name}": value for name, value in self.evaluation.items()}
 
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
-from tacit.parties.learning.metrics import by_class, counts_of, has_classes, metric_name
+from tacit.parties.learning.metrics import by_class, counts_of, has_classes, metric_name, score_name
 from tacit.parties.learning.tasks import task_of
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import Tested, tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
@@ -46,14 +47,15 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     """The results of one round of training.
 
     `cohort`: the clients drawn. `averaged`: the clients whose models were received. `problem`: why the round was lost.
-    `loss` is the mean loss of the averaged clients. `accuracy` is that of the average on the test points, `validation`
-    on held-out points, `pseudo_accuracy` that of the pseudo-labels used for training; None if not measured.
-    `equals_plaintext`: true if the model equals the plain average of the models in `averaged`; None if not compared.
-    `metrics`: further metrics on the test points. `evaluation`: figures from the clients (`evaluation.Tested`).
+    `loss` is the mean loss of the averaged clients. `accuracy` is that of the average on the test points, if it is the
+    task's score, `validation` the score on held-out points, `pseudo_accuracy` the accuracy of the pseudo-labels used
+    for training; None if not measured. `equals_plaintext`: true if the model equals the plain average of the models in
+    `averaged`; None if not compared. `metrics`: the other metrics on the test points, the score first where it is not
+    the accuracy. `evaluation`: figures from the clients (`evaluation.Tested`).
     """
 
-    columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", "accuracy")
-    figures: ClassVar[tuple[str, ...]] = ("loss", "pseudo_accuracy", "validation", "accuracy")
+    columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", ACCURACY)
+    figures: ClassVar[tuple[str, ...]] = ("loss", "pseudo_accuracy", "validation", ACCURACY)
     averaged: tuple[str, ...]
     loss: float | None
     pseudo_accuracy: float | None
@@ -123,9 +125,10 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._validation = None if parts.validation is None else known_points(parts.validation)
         self._classes = tuple(map(str, parts.held.classes))
         self._task = task_of(server.settings.spec.task)
-        if self._task.score != "accuracy" and self.measured_on:
+        self.score = score_name(self._task)
+        if self.score != ACCURACY and self.measured_on:
             better = "larger" if self._task.larger_is_better else "smaller"
-            self.measured_on += f"; the number is the {self._task.score} ({better} is better)"
+            self.measured_on += f" ({better} is better)"
         self._best: tuple[float, int, bytes] | None = None
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
@@ -194,14 +197,19 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def found(self) -> dict[str, Any]:
         server = self._server
         selected = None if self._best is None else self._best[2]
+        chosen = None if selected is None else self._scored(selected, self._test)
+        accuracy, metrics = self._measured(server.model)
+        is_accuracy = self.score == ACCURACY
         return dict(
             equals_plaintext=self.averages_equal,
-            accuracy=self._accuracy(server.model, self._test),
-            accuracy_selected=None if selected is None else self._accuracy(selected, self._test),
+            score=self.score,
+            accuracy=accuracy,
+            accuracy_selected=chosen if is_accuracy else None,
+            metrics_selected={} if is_accuracy or chosen is None else {self.score: chosen},
             selected_round=None if self._best is None else self._best[1],
             model_digest=hashlib.sha256(server.model).hexdigest(),
             keep=partial(self._save, server.model, selected),
-            metrics=self._metrics(server.model),
+            metrics=metrics,
             by_class=self._by_class(server.model),
             **self._evaluated(),
         )
@@ -211,7 +219,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def keep(self, record: Record, *, measured: bool) -> None:
         """Measure the model after a round, and keep the best."""
         model = self._server.model
-        validation = self._accuracy(model, self._validation) if measured else None
+        validation = self._scored(model, self._validation) if measured else None
+        accuracy, metrics = self._measured(model) if measured else (None, {})
         if validation is not None and not record.lost:
             height = validation if self._task.larger_is_better else -validation
             if self._best is None or height > self._best[0]:
@@ -227,9 +236,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             loss=record.loss if math.isfinite(record.loss) else None,
             pseudo_accuracy=self._pseudo_accuracy(record),
             validation=validation,
-            accuracy=self._accuracy(model, self._test) if measured else None,
+            accuracy=accuracy,
             equals_plaintext=self._equals(record),
-            metrics=self._metrics(model) if measured else {},
+            metrics=metrics,
             evaluation=self._evaluation(record.number),
         )
         self.tell(one)
@@ -255,8 +264,15 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         hits = np.concatenate(right) if right else np.zeros(0)
         return float(hits.mean()) if len(hits) else None
 
+    def _measured(self, model: bytes) -> tuple[float | None, dict[str, float]]:
+        """The accuracy of a model on the test points, if it is the task's score, and the other metrics."""
+        score, further = self._scored(model, self._test), self._metrics(model)
+        if self.score == ACCURACY or score is None:
+            return score, further
+        return None, {self.score: score} | further
+
     def _metrics(self, model: bytes) -> dict[str, float]:
-        """The further metrics of a model on the test points."""
+        """The metrics of a model on the test points besides the score."""
         settings, classes = self._server.settings, has_classes(self._server.settings.spec)
         if self._test is None or settings.spec.private or not (self.asked or not classes):
             return {}
@@ -298,12 +314,12 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             found["evaluation_by_class"] = by_class(tested.total.of_classes, self._classes)
         return found
 
-    def _accuracy(self, model: bytes, on: Points | None) -> float | None:
+    def _scored(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings
         if on is None or settings.spec.private:  # the shared part alone predicts nothing
             return None
         task = self._task
-        if task.form == "class" and task.score == "accuracy":
+        if task.form == "class" and task.score == ACCURACY:
             return jobs.accuracy(settings.spec, model, *on, settings.update.device)
         return jobs.measured(settings.spec, model, *on, settings.update.device)[task.score]
 

@@ -78,9 +78,9 @@ def _paired(folders: Sequence[Path], *, as_json: bool) -> int:
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting.printed import paired_table
     from tacit.scenarios.running.folder import FolderError
-    from tacit.scenarios.sweeping.paired import accuracies_of, differences
+    from tacit.scenarios.sweeping.paired import differences, scores_of
 
-    found = differences(accuracies_of(folders))
+    found = differences(scores_of(folders))
     if not found:
         raise FolderError("no two completed runs have equal seeds and other keys; allowed: runs that are pairs")
     console = printing.make_console()
@@ -108,7 +108,10 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
     sent = [sum(side.bytes_by_step().values()) for side in sides]
     rows = [
         ("outcome", one.outcome or "-", other.outcome or "-", ""),
-        ("accuracy", *pair(one.accuracy, other.accuracy, lambda value: f"{value:.4f}")),
+        *(
+            (name.replace("_", " "), *pair(one.score_of(name), other.score_of(name), lambda value: f"{value:.4f}"))
+            for name in dict.fromkeys((one.score, other.score))
+        ),
         *_metrics(one, other),
         ("virtual time", *pair(seconds[0], seconds[1], format_duration)),
         ("bytes", *pair(sent[0], sent[1], format_bytes)),
@@ -126,7 +129,7 @@ def _metrics(one: Outcome, other: Outcome) -> list[tuple[str, str, str, str]]:
     first, second = (
         side.metrics | {f"clients' {name}": value for name, value in side.evaluation.items()} for side in (one, other)
     )
-    names = dict.fromkeys((*first, *second))
+    names = [name for name in dict.fromkeys((*first, *second)) if name not in (one.score, other.score)]
     return [
         (name.replace("_", " "), *pair(first.get(name), second.get(name), lambda value: f"{value:.4f}"))
         for name in names

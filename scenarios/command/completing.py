@@ -103,7 +103,7 @@ def x_axes(incomplete: str) -> Words:
 
 def quantities(incomplete: str) -> Words:
     """The quantities of a run that `tacit plot` can draw."""
-    return _fitting(("accuracy", "seconds", "bytes", "messages", "called", "answers"), incomplete)
+    return _fitting(("score", "accuracy", "seconds", "bytes", "messages", "called", "answers"), incomplete)
 
 
 def parties(context: typer.Context, incomplete: str) -> Words:

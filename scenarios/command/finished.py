@@ -129,11 +129,11 @@ def plot(
         str,
         typer.Option(
             metavar="NAME",
-            help="accuracy, seconds, bytes, messages, called or answers per round, or a Flower app's metric; over a "
-            "key: accuracy, bytes, time or messages of the run.",
+            help="score (accuracy, or the score of the task, such as rmse), a metric by its name, seconds, bytes, "
+            "messages, called or answers per round. Over a key: score, metric, bytes, time or messages of the run.",
             autocompletion=completing.quantities,
         ),
-    ] = "accuracy",
+    ] = "score",
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="New file to write, ending in .svg, .png or .pdf.")
     ] = _DEFAULT,
@@ -147,7 +147,7 @@ def plot(
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.folder import FolderError
-    from tacit.scenarios.seeing.plot import X, check_plot, curves, draw
+    from tacit.scenarios.seeing.plot import SCORE, X, check_plot, curves, draw, score_in
     from tacit.scenarios.sweeping.folder import expanded
 
     if x not in X and "." not in x:
@@ -155,7 +155,9 @@ def plot(
     check_plot(out)
     if out != _DEFAULT and out.exists():
         raise FolderError(f"--out: {out} exists already; name a new file")
-    found = curves(expanded(folders), x, y)
+    runs = expanded(folders)
+    y = score_in(runs) if y == SCORE else y
+    found = curves(runs, x, y)
     draw(out, found, x, y)
     printing.print_lines(printing.make_console(), [f"plot      {out}"])
     return 0

@@ -1,5 +1,6 @@
 """The progress of a run: round, step, accuracy, bytes, virtual clock, awaited parties, real time left."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.console.printing import print_lines
 from tacit.scenarios.running.runner import Watch
 from tacit.scenarios.running.simulation import Simulation
@@ -45,7 +47,7 @@ class Progress(Watch):
         self._ended = threading.Event()
         self._wait = wait or self._ended.wait
         self._bytes = 0
-        self._accuracy: float | None = None
+        self._score, self._scored = ACCURACY, math.nan
         self._began = time.perf_counter()
         self._done = 0.0  # work done before the run was resumed
         self._spinner = Spinner("dots")
@@ -53,13 +55,14 @@ class Progress(Watch):
     def __call__(self, event: Event) -> None:
         if event.kind in _SENT:
             self._bytes += event.payload + event.sealing + event.envelope
-        elif event.kind == "metric" and event.note == "accuracy":
-            self._accuracy = event.value
+        elif event.kind == "metric" and event.note == self._score and not event.fact:
+            self._scored = event.value
 
     @contextmanager
     def watching(self, simulation: Simulation) -> Iterator[None]:
         """Show the progress until the run ends."""
         self._began, self._done = time.perf_counter(), simulation.done
+        self._score = simulation.score
         self._bytes = sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows())
         if self._console.is_terminal:
             with Live(
@@ -92,7 +95,7 @@ class Progress(Watch):
         return [
             f"round {number} of {rounds}" if rounds > 1 and number else "",
             simulation.step or "starting",
-            "" if self._accuracy is None else f"accuracy {self._accuracy:.3f}",
+            "" if math.isnan(self._scored) else f"{self._score} {self._scored:.3f}",
             f"{format_bytes(self._bytes)} sent",
             f"virtual {format_duration(simulation.now)}",
             f"waits for {awaited}" if awaited else "",

@@ -10,12 +10,12 @@ from rich.console import Console
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.scenarios.console import printing
 from tacit.scenarios.reporting import printed
-from tacit.scenarios.running.folder import Result, locked, new_folder
+from tacit.scenarios.running.folder import FolderError, Result, locked, new_folder
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.runner import ABORTED, INTERRUPTED, exit_code
 from tacit.scenarios.running.workers import Jobs
 from tacit.scenarios.sweeping.folder import Asked, ended, write_options
-from tacit.scenarios.sweeping.paired import accuracies, differences
+from tacit.scenarios.sweeping.paired import differences, scores
 from tacit.scenarios.sweeping.runs import Plan, perform, summary, troubles
 from tacit.scenarios.sweeping.sweep import plan_all, write_tables
 from tacit.scenarios.sweeping.tables import Planned, fill, show
@@ -31,7 +31,7 @@ def sweep(
 ) -> int:
     """Make the sweep in the folder `out`, or resume the sweep in the folder `resume`. Returns the exit code.
 
-    A resumed sweep makes the runs that have not ended. `paired`: also print the paired differences in accuracy. Raises
+    A resumed sweep makes the runs that have not ended. `paired`: also print the paired differences in the score. Raises
     ScenarioError and FolderError.
     """
     first, plans, table = plan_all(asked.file, asked)
@@ -88,12 +88,16 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
 
 
 def _print_paired(console: Console, plans: Sequence[Plan], results: dict[int, Result]) -> None:
-    found = differences(accuracies(plans, results))
+    try:
+        found = differences(scores(plans, results))
+    except FolderError as error:
+        printing.print_lines(console, ["", f"paired    nothing to compare: {error}"])
+        return
     printing.print_lines(console, [""])
     if found:
         console.print(printed.paired_table(found))
     else:
-        wanted = "--over needs two combinations with an accuracy under the same seed; --seeds gives more pairs"
+        wanted = "--over needs two combinations with a score under the same seed; --seeds gives more pairs"
         printing.print_lines(console, [f"paired    nothing to compare; {wanted}"])
 
 

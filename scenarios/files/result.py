@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tacit.parties.fleet.energy import Energy
-from tacit.protocols.experiment.simulated import ResultFields, Strike
+from tacit.protocols.experiment.simulated import ACCURACY, ResultFields, Strike
 from tacit.sim.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Result(ResultFields, kw_only=True):
         lost = list(dict.fromkeys(loss.party for loss in self.lost))
         parts = (
             f"{self.scenario}, seed {self.seed}: {self.outcome}",
-            "" if self.accuracy is None else f"accuracy {self.accuracy:.4f}",
+            "" if self.scored is None else f"{self.score} {self.scored:.4f}",
             format_bytes(self.bytes_total),
             f"virtual {format_duration(self.virtual_seconds)}",
             f"{len(lost)} lost ({', '.join(lost[:_NAMED])}{', ...' * (len(lost) > _NAMED)})" if lost else "",
@@ -190,9 +190,14 @@ class Result(ResultFields, kw_only=True):
         return self.frame("messages")
 
     def rounds(self) -> Any:
-        """One row for each round, with accuracy, cohort, bytes and virtual time, as a pandas DataFrame. See `frame` for
-        errors."""
-        return self.frame("rounds")
+        """One row for each round, with its metrics, cohort, bytes and virtual time, as a pandas DataFrame.
+
+        The columns are those of ``rounds.csv``. See `frame` for errors.
+        """
+        found, measured = self.frame("rounds"), self.frame("metrics")
+        measured = measured[(measured.party == "server") & (measured["round"] > 0) & (measured.name != ACCURACY)]
+        found = found.join(measured.pivot_table("value", "round", "name"), on="round")
+        return found if self.score == ACCURACY else found.drop(columns=ACCURACY)
 
     def steps(self) -> Any:
         """One row for each step that a party took, as a pandas DataFrame. See `frame` for errors."""

@@ -155,10 +155,12 @@ def _data(runs: Sequence[Packed]) -> str:
 
 
 def _rows(runs: Sequence[Packed]) -> list[str]:
-    head = ("run", "protocol", "seed", "outcome", "lost", "accuracy", "virtual time", "bytes", "trace hash")
+    scores = [*dict.fromkeys(run.result.score for run in runs)]
+    head = ("run", "protocol", "seed", "outcome", "lost", *scores, "virtual time", "bytes", "trace hash")
     rows: list[tuple[str, ...]] = [head, ("---",) * len(head)]
     for run in runs:
         result, lost = run.result, sorted({loss.party for loss in run.result.lost})
+        values = [result.scored if name == result.score else None for name in scores]
         rows.append(
             (
                 f"`{run.name}`",
@@ -166,7 +168,7 @@ def _rows(runs: Sequence[Packed]) -> list[str]:
                 str(result.seed),
                 result.outcome,
                 _listed(lost),
-                "-" if result.accuracy is None else f"{result.accuracy:.4f}",
+                *("-" if value is None else f"{value:.4f}" for value in values),
                 format_duration(result.virtual_seconds),
                 format_bytes(result.bytes_total),
                 f"`{result.trace_hash[:16]}`",

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.reading import ineffective
@@ -135,10 +136,13 @@ def _measured(results: Sequence[Result]) -> Iterator[str]:
         return
     deviation = " (mean ± standard deviation)" if len(done) > 1 else ""
     figures = []
-    accuracies = [result.accuracy for result in done if result.accuracy is not None]
-    if accuracies:
+    for score in dict.fromkeys(result.score for result in done):
+        values = [result.scored for result in done if result.score == score and result.scored is not None]
+        if not values:
+            continue
         where = f" on {done[0].measured_on}" if done[0].measured_on else ""
-        figures.append(f"an accuracy of {_spread(accuracies, lambda value: f'{value:.4f}')}{where}")
+        name = "an accuracy" if score == ACCURACY else f"{score}, a score,"
+        figures.append(f"{name} of {_spread(values, lambda value: f'{value:.4f}')}{where}")
     figures.append(f"{_spread([result.bytes_total for result in done], format_bytes)} sent on all links")
     figures.append(f"{_spread([result.virtual_seconds for result in done], format_duration)} of virtual time")
     yield f"Measured were {', '.join(figures)}{deviation}."

@@ -67,7 +67,8 @@ def _recorded(result: Result) -> RecordedRun:
     return RecordedRun(
         folder=result.folder, outcome=result.outcome, reason=result.reason, result=result, scenario=None,
         about={"title": result.title, "scenario": result.scenario}, seconds=result.virtual_seconds, losses=result.lost,
-        rounds=[], figures={}, rows=[whole], formula={}, formula_problem="", scenario_text="",
+        rounds=[], score=result.score, scores={}, figures={}, rows=[whole], formula={}, formula_problem="",
+        scenario_text="",
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tacit.parties.fleet.energy import Energy
 from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.scenarios.console.printing import Table, print_lines, table
@@ -133,8 +134,9 @@ def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
 def metric_lines(result: Result) -> list[Labelled]:
     """The further metrics of the model, and those of the last evaluation by clients."""
     lines = []
-    if result.metrics:
-        lines.append(Labelled("metrics", _figures(result.metrics)))
+    metrics = {name: value for name, value in result.metrics.items() if name != result.score}
+    if metrics:
+        lines.append(Labelled("metrics", _figures(metrics)))
     if tested := result.evaluation:
         clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
         score = "accuracy" if "accuracy" in tested else "loss"
@@ -163,10 +165,11 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
     (`absences`)."""
     lines = [Labelled("outcome", result.outcome + (f": {result.reason}" if result.reason else ""))]
     if result.fidelity == "sized":
-        lines.append(_SIZED if result.accuracy is not None or result.lost else _PLANNED)
-    if result.accuracy is not None:
+        lines.append(_SIZED if result.scored is not None or result.lost else _PLANNED)
+    if result.scored is not None:
         beside = "; ".join(f"{name} {value:.4f}" for name, value in result.baselines.items())
-        lines.append(Labelled("accuracy", f"{result.accuracy:.4f}" + (f"   ({beside})" if beside else "")))
+        label = result.score.replace("_", " ")
+        lines.append(Labelled(label, f"{result.scored:.4f}" + (f"   ({beside})" if beside else "")))
         several = result.deviation is not None and len(result.client_accuracy) > 1
         spread = f", the mean of {len(result.client_accuracy)} models ± {result.deviation:.4f}" if several else ""
         lines.append(Labelled("", f"on {result.measured_on}{spread}"))
@@ -183,9 +186,9 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         lines.append(Labelled("agreed", f"labels of public points changed {changes}"))
     lines += message_lines(result.message_bytes)
     lines += privacy_lines(result.privacy) + randomised_lines(result.randomised)
-    if result.accuracy_selected is not None:
+    if result.scored_selected is not None:
         chosen = f"(round {result.selected_round}, by held-out points)"
-        lines.append(Labelled("selected", f"{result.accuracy_selected:.4f}   {chosen}"))
+        lines.append(Labelled("selected", f"{result.scored_selected:.4f}   {chosen}"))
     if (found := result.vulnerability) is not None:
         beside = f"from {found.signal}; {found.shadow_models} shadow models, K = {found.epochs}"
         lines.append(Labelled("attack", f"{found.auc:.4f}   (AUC of inferring membership {beside})"))
@@ -245,22 +248,27 @@ def _struck_lines(result: Result) -> list[Labelled]:
     ]
 
 
-def round_table(rounds: Sequence[Round]) -> Table:
-    """The table of rounds, with lost parties; only the first and last rounds if there are many."""
+def round_table(rounds: Sequence[Round], score: str = ACCURACY) -> Table:
+    """The table of rounds, with lost parties; only the first and last rounds if there are many.
+
+    A run with another `score` has no accuracy, and no column for it.
+    """
     every = [one.own() for one in rounds]
     own = tuple(dict.fromkeys(name for figures in every for name in figures))
-    columns = ("round", "began", *rounds[0].columns, *own)
+    kept = [place for place, name in enumerate(rounds[0].columns) if score == ACCURACY or name != ACCURACY]
+    columns = ("round", "began", *(rounds[0].columns[place] for place in kept), *own)
     rows = [
         (
-            str(one.round), format_duration(one.began), *one.cells(),
+            str(one.round), format_duration(one.began), *(cells[place] for place in kept),
             *("-" if name not in figures else f"{figures[name]:.4f}" for name in own), one.losses(),
         )
-        for one, figures in zip(rounds, every, strict=True)
+        for one, cells, figures in zip(rounds, (one.cells() for one in rounds), every, strict=True)
     ]  # fmt: skip
     if len(rows) > _ROUNDS:
         left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
         rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
-    optional = (*reversed(own), "pseudo-labels", "loss", "validation", "began", "averaged", "cohort")
+    others = [name for name in reversed(own) if name != score]
+    optional = (*others, "pseudo-labels", "loss", "validation", "began", "averaged", "cohort")
     return table((*columns, "lost"), rows, columns, optional=optional)
 
 
@@ -277,7 +285,7 @@ def print_result(
         print_lines(console, [Labelled("", "the traceback is in the folder's failure.txt")])
     if len(result.round_records) > 1:
         for _, alike in itertools.groupby(result.round_records, key=type):
-            console.print(round_table(list(alike)))
+            console.print(round_table(list(alike), result.score))
     if rows:
         console.print(byte_table(rows))
     if topology == "star" and any(row.sealing for row in rows):  # messages between clients are sealed
@@ -309,17 +317,17 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     """The table of a sweep: mean and deviation over the completed runs, a row for each combination of values."""
     swept = [key for key, _ in cells[0].values] if cells else []
     outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
-    accuracies = not outputs or any(cell.accuracy for cell in cells)
-    found = [*(["accuracy", "range"] if accuracies else []), *(["output"] if outputs else [])]
-    every = dict.fromkeys(name for cell in cells for name in cell.measured)
+    scores = [*dict.fromkeys(name for cell in cells for name in cell.ranges)] or ([] if outputs else [ACCURACY])
+    found = [*(title for name in scores for title in (name, "range")), *(["output"] if outputs else [])]
+    every = dict.fromkeys(name for cell in cells for name in cell.measured if name not in scores)
     measured = [name for name in every if not name.startswith("clients_") or name in _OF_CLIENTS]
     found += [name.replace("_", " ") for name in measured]
     energy = any(cell.joules for cell in cells)
     figures = ("runs", *found, "virtual time", "bytes", *(["energy"] if energy else []))
 
-    def accuracy(cell: Cell) -> tuple[str, str]:
-        ends = "{:.4f}–{:.4f}".format(*cell.accuracy_range) if cell.accuracy_range else "-"
-        return _spread(cell.accuracy, lambda value: f"{value:.4f}"), ends
+    def scored(cell: Cell, name: str) -> tuple[str, str]:
+        ends = "{:.4f}–{:.4f}".format(*cell.ranges[name]) if name in cell.ranges else "-"
+        return _spread(cell.score_of(name), lambda value: f"{value:.4f}"), ends
 
     def row(cell: Cell) -> tuple[str, ...]:
         values = (
@@ -328,7 +336,7 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
         return (
             *values,
             str(cell.runs),
-            *(accuracy(cell) if accuracies else []),
+            *(text for name in scores for text in scored(cell, name)),
             *([_output(cell)] if outputs else []),
             *(_spread(cell.measured.get(name), lambda value: f"{value:.4f}") for name in measured),
             _spread(cell.virtual_seconds, format_duration),
@@ -348,7 +356,7 @@ _OF_CLIENTS = ("clients_accuracy", "clients_accuracy_worst", "clients_loss", "cl
 
 
 def paired_table(found: Sequence[Difference]) -> Table:
-    """The table of paired differences in accuracy, a row for each combination of keys but the first."""
+    """The table of paired differences in the score, a row for each combination of keys but the first."""
 
     def chance(value: float | None) -> str:
         return "-" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
@@ -364,7 +372,7 @@ def paired_table(found: Sequence[Difference]) -> Table:
         )
         for one in found
     )
-    figures = ("pairs", "accuracy", "95% interval", "p (t-test)", "p (Wilcoxon)")
+    figures = ("pairs", found[0].score if found else ACCURACY, "95% interval", "p (t-test)", "p (Wilcoxon)")
     first = found[0].first if found else ""
     return table((f"same seed, minus {first}", *figures), rows, figures)
 

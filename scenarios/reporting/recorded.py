@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.parties.server import Loss
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.files.plugins import withheld
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.folder import ByteRow, Result, byte_rows, read_result
@@ -24,7 +25,7 @@ UNDER_WAY, BROKEN_OFF = "under way", "broken off"
 
 _FIGURES = """
 SELECT name, round, avg(value) FROM metrics
-WHERE party = 'server' AND name != 'accuracy' AND round > 0 AND abs(value) < 9e999
+WHERE party = 'server' AND round > 0 AND abs(value) < 9e999
 GROUP BY name, round ORDER BY name, round"""
 
 
@@ -33,7 +34,8 @@ class RecordedRun(Struct, frozen=True):
 
     `outcome` is that of ``result.json``, else "under way" or "broken off". `result` and `scenario` are None if the file
     is missing or this version cannot read it. `about` is the table `run` of the record, `rounds` its view of that name.
-    `figures`: the server's measurements in rounds except the accuracy, by name and round. `formula`: the payload by
+    `figures`: the server's measurements in rounds except the `score`, by name and round, and `scores` those of the
+    score. `formula`: the payload by
     message type if nobody was lost; `formula_problem`: the reason why a plugin's formula failed.
     """
 
@@ -46,6 +48,8 @@ class RecordedRun(Struct, frozen=True):
     seconds: float
     losses: list[Loss]
     rounds: list[dict[str, Any]]
+    score: str
+    scores: dict[int, float]
     figures: dict[str, dict[int, float]]
     rows: list[ByteRow]
     formula: dict[str, int]
@@ -78,12 +82,11 @@ class RecordedRun(Struct, frozen=True):
         return {name: sum(getattr(row, name) for row in self.rows) for name in names}
 
     @property
-    def accuracy(self) -> float | None:
-        """The accuracy of the result; for a run without a result, the last measured accuracy of a round."""
+    def scored(self) -> float | None:
+        """The value of the `score` in the result; for a run without a result, its last value in a round."""
         if self.result is not None:
-            return self.result.accuracy
-        measured = [one["accuracy"] for one in self.rounds if one["accuracy"] is not None]
-        return float(measured[-1]) if measured else None
+            return self.result.scored
+        return self.scores[max(self.scores)] if self.scores else None
 
 
 def read_run(folder: Path) -> RecordedRun:
@@ -103,6 +106,7 @@ def read_run(folder: Path) -> RecordedRun:
         for name, number, value in connection.execute(_FIGURES):
             figures.setdefault(name, {})[number] = value
         seconds = _last_moment(connection) if result is None else result.virtual_seconds
+    score = str(about.get("score", ACCURACY)) if result is None else result.score
     rows = byte_rows(folder)
     formula, problem = _formula(folder, rows)
     return RecordedRun(
@@ -115,6 +119,8 @@ def read_run(folder: Path) -> RecordedRun:
         seconds=seconds,
         losses=losses if result is None else result.lost,
         rounds=rounds,
+        score=score,
+        scores=figures.pop(score, {}),
         figures=figures,
         rows=rows,
         formula=formula,

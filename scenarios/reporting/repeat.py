@@ -24,8 +24,8 @@ HERE = Path(__file__).resolve().parent
 
 EXACT = (
     "outcome", "lost", "unmet", "trace_hash", "messages", "bytes_total", "virtual_seconds", "labels_digest",
-    "model_digest", "hamming_digest", "output", "accuracy", "accuracy_selected", "client_accuracy", "privacy",
-    "vulnerability",
+    "model_digest", "hamming_digest", "output", "accuracy", "accuracy_selected", "client_accuracy", "metrics",
+    "privacy", "vulnerability",
 )  # fmt: skip
 """The fields of a result that are compared."""
 

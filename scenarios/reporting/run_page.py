@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.protocols.registry import PROTOCOLS
@@ -47,7 +48,7 @@ _PARTIES = 40
 """The most rows and columns of the matrix of parties; if there are more parties, neighbours share a row."""
 
 _FIGURES = 12
-"""The most measurements besides the accuracy that have a chart."""
+"""The most measurements besides the score that have a chart."""
 
 _ROUNDS = 200
 """The most rounds that a table shows."""
@@ -240,11 +241,13 @@ def _groups(parties: Sequence[str]) -> dict[str, str]:
 
 
 def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
-    """Charts of accuracy over rounds, bytes and virtual time, and of other measurements over rounds.
+    """Charts of accuracy or another score over rounds, bytes and virtual time, and of other measurements over rounds.
 
     None if fewer than two rounds were measured.
     """
-    content = [charts.panels(*found) for found in (_of_accuracy(runs), list(_of_figures(runs))) if found]
+    scores = dict.fromkeys(run.score for run in runs)
+    kinds = [*(_of_score([run for run in runs if run.score == score]) for score in scores), list(_of_figures(runs))]
+    content = [charts.panels(*found) for found in kinds if found]
     if not content:
         return None
     if len(runs) == 1:
@@ -252,14 +255,16 @@ def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
     return join(content)
 
 
-def _of_accuracy(runs: Sequence[RecordedRun]) -> list[Html]:
-    found, drawn_over = [], _curves(runs)
+def _of_score(runs: Sequence[RecordedRun]) -> list[Html]:
+    """Charts of the score that the `runs` have in common."""
+    found, drawn_over, score = [], _curves(runs), runs[0].score
+    name = score.capitalize() if score == ACCURACY else score
     for x, label in X.items():
         drawn = drawn_over.get(x, [])
         if max((len(one.points) for one in drawn), default=0) < 2:
             return []
-        title = {"rounds": "Accuracy by rounds", "bytes": "Accuracy by bytes", "time": "Accuracy by virtual time"}[x]
-        found.append(charts.lines(drawn, title, label, "accuracy", whole=x == "rounds"))
+        title = f"{name} by {'virtual time' if x == 'time' else x}"
+        found.append(charts.lines(drawn, title, label, score, whole=x == "rounds"))
     return found
 
 
@@ -282,11 +287,11 @@ def _of_figures(runs: Sequence[RecordedRun]) -> Iterable[Html]:
 
 
 def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
-    """The lines of accuracy over each of `X`, for the runs that measured it; {} if one of them has no such ended
+    """The lines of the score over each of `X`, for the runs that measured it; {} if one of them has no such ended
     round."""
-    measured = [run for run in runs if any(one["accuracy"] is not None for one in run.rounds)]
+    measured = [run for run in runs if run.scores]
     placed = [
-        [(place, float(one["accuracy"])) for one, place in on_axes(run.rounds) if one["accuracy"] is not None]
+        [(place, run.scores[one["round"]]) for one, place in on_axes(run.rounds) if one["round"] in run.scores]
         for run in measured
     ]
     if not placed or not all(placed):
@@ -307,12 +312,12 @@ def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
 def _rounds(run: RecordedRun) -> Html:
     problem = ("problem",) if any(one["problem"] for one in run.rounds) else ()
     figures = [name for name in run.figures if name not in run.rounds[0]][:_FIGURES] if run.rounds else []
-    columns = ("round", "began", "took", "called", "answers", "accuracy", *figures, "messages", "bytes", *problem)
+    columns = ("round", "began", "took", "called", "answers", run.score, *figures, "messages", "bytes", *problem)
     rows = [
         (
             str(one["round"]), seconds_of(one["began"]), "-" if one["seconds"] is None else seconds_of(one["seconds"]),
             str(one["called"]), str(one["answers"]),
-            _figure(one["accuracy"]), *(_figure(run.figures[name].get(one["round"])) for name in figures),
+            _figure(run.scores.get(one["round"])), *(_figure(run.figures[name].get(one["round"])) for name in figures),
             f"{one['messages'] or 0:,}", bytes_of(one["bytes"] or 0), *([one["problem"] or ""] if problem else []),
         )
         for one in run.rounds

@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,10 @@ def _verdict(found: Sequence[Compared]) -> Html:
     rows = [
         words("outcome", lambda one: one.run.outcome + (f": {one.run.reason}" if one.run.reason else "")),
         words("beside the oracle", lambda one: equal[one.run.equals_plaintext]),
-        row("accuracy", lambda one: one.run.accuracy, lambda v: number(v, f"{v:.4f}"), lambda v: f"{v:.4f}"),
+        *(
+            row(score, partial(_scored, score), lambda v: number(v, f"{v:.4f}"), lambda v: f"{v:.4f}")
+            for score in dict.fromkeys(one.run.score for one in found)
+        ),
         row("virtual time", lambda one: one.run.seconds, seconds_of, format_duration),
         row("bytes", lambda one: one.run.sums()["total"], bytes_of, format_bytes),
         row("messages", lambda one: one.run.messages, lambda v: f"{v:,}", str),
@@ -102,6 +106,10 @@ def _verdict(found: Sequence[Compared]) -> Html:
         (one.letter, join([element("strong", one.label), element("br"), str(one.run.folder)])) for one in found
     )
     return join([named, table(heads, rows, heads[1:], title="the results of the runs")])
+
+
+def _scored(score: str, one: Compared) -> float | None:
+    return one.run.scored if one.run.score == score else None
 
 
 def _differences(found: Sequence[Compared]) -> Html:

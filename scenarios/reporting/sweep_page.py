@@ -4,8 +4,10 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.reporting import charts
@@ -138,7 +140,9 @@ def _charts(cells: Sequence[Cell]) -> Html | None:
     others = ", ".join(key for key in keys if key != swept)
     axis = _axis(distinct[swept])
     found = []
-    for name, unit, of in _FIGURES:
+    scores = dict.fromkeys(name for members in groups.values() for one in members for name in one.ranges)
+    of_scores: list[_Figure] = [(name, "", partial(_score_of, name)) for name in scores]
+    for name, unit, of in (*of_scores, *_FIGURES):
         series = [
             charts.Series(
                 label_, [(axis.at(dict(one.values)[swept]), *spread) for one in members if (spread := of(one))]
@@ -149,10 +153,11 @@ def _charts(cells: Sequence[Cell]) -> Html | None:
         means = [mean for one in series for _, mean, _ in one.points]
         lows = [mean - (deviation or 0) for one in series for _, mean, deviation in one.points]
         if means:
-            tall = name != "accuracy" and min(lows) > 0 and max(means) >= _SPREAD * min(means)
+            title = name if name in scores and name != ACCURACY else name.capitalize()
+            tall = name not in scores and min(lows) > 0 and max(means) >= _SPREAD * min(means)
             found.append(
                 charts.lines(
-                    series, f"{name.capitalize()}, mean and deviation", f"{swept}{axis.unit}", f"{name}{unit}",
+                    series, f"{title}, mean and deviation", f"{swept}{axis.unit}", f"{name}{unit}",
                     kind=axis.kind, log=(axis.is_log, tall), order=axis.order, legend=others,
                 )
             )  # fmt: skip
@@ -162,13 +167,19 @@ def _charts(cells: Sequence[Cell]) -> Html | None:
     return join([charts.panels(*found), *notes])
 
 
-_FIGURES: tuple[tuple[str, str, Callable[[Cell], tuple[float, float | None] | None]], ...] = (
-    ("accuracy", "", lambda one: one.accuracy),
+_Figure = tuple[str, str, Callable[[Cell], tuple[float, float | None] | None]]
+"""The name of a figure, its unit, and its mean and deviation in a row of the summary."""
+
+_FIGURES: tuple[_Figure, ...] = (
     ("output", "", lambda one: one.output[0] if one.output else None),
     ("virtual time", " (s)", lambda one: one.virtual_seconds),
     ("bytes", "", lambda one: one.bytes_total),
     ("energy", " (J)", lambda one: one.joules),
 )
+
+
+def _score_of(name: str, one: Cell) -> tuple[float, float | None] | None:
+    return one.score_of(name)
 
 
 class _Axis:
@@ -206,19 +217,21 @@ def _tabled(made: Written) -> Html:
 
 def _every(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> Html:
     keys = list(dict.fromkeys(key for _, values, _ in runs for key, _ in values))
-    figures = ("seed", "accuracy", "virtual time", "bytes")
+    scores = [*dict.fromkeys(result.score for *_, result in runs if result is not None)] or [ACCURACY]
+    figures = ("seed", *scores, "virtual time", "bytes")
     columns = [*(label(key, scenarios) for key in keys), "seed", "outcome", *figures[1:], "lost", "folder"]
     rows = []
     for path, values, result in runs:
         known = dict(values)
         cells = [known.get(key, "") for key in keys]
         if result is None:
-            rows.append([*cells, "", "no result", "-", "-", "-", "", path.name])
+            rows.append([*cells, "", "no result", *["-"] * len(scores), "-", "-", "", path.name])
             continue
-        accuracy = "-" if result.accuracy is None else number(result.accuracy, f"{result.accuracy:.4f}")
+        scored = [result.scored if name == result.score else None for name in scores]
+        shown = ["-" if value is None else number(value, f"{value:.4f}") for value in scored]
         lost = ", ".join(dict.fromkeys(loss.party for loss in result.lost)) or "nobody"
         rows.append(
-            [*cells, str(result.seed), result.outcome, accuracy, seconds_of(result.virtual_seconds),
+            [*cells, str(result.seed), result.outcome, *shown, seconds_of(result.virtual_seconds),
              bytes_of(result.bytes_total), lost, path.name]
         )  # fmt: skip
     found = table(columns, rows, figures, title="every run")

@@ -93,16 +93,16 @@ def _checks(run: RecordedRun, linked: bool) -> Iterator[tuple[bool | None, str]]
 
 
 def figures(run: RecordedRun) -> Html:
-    """The figures of the run: accuracy, virtual time, bytes and messages."""
+    """The figures of the run: accuracy or another score, virtual time, bytes and messages."""
     result, sums = run.result, run.sums()
     so_far = "" if run.has_ended else " so far"
     found: list[tuple[str, Html]] = []
-    if run.accuracy is not None:
+    if run.scored is not None:
         after = "" if result is not None else " after the last round that was measured"
         where = result.measured_on if result is not None else ""
         small = element("small", f"on {where}" if where else after.strip())
-        found.append(("accuracy", join([number(run.accuracy, f"{run.accuracy:.4f}", "accuracy"), small])))
-    for name, value in ({} if result is None else result.measured).items():
+        found.append((run.score.replace("_", " "), join([number(run.scored, f"{run.scored:.4f}", run.score), small])))
+    for name, value in ({} if result is None else result.further).items():
         shown = f"{value:,.0f}" if name in ("clients_clients", "clients_points") else f"{value:.4f}"
         found.append(
             (name.replace("_", " ").replace("clients clients", "clients that tested"), number(value, shown, name))

@@ -36,7 +36,7 @@ import tomli_w
 from msgspec import Struct
 
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.simulated import Prediction
+from tacit.protocols.experiment.simulated import ACCURACY, Prediction
 from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import Result
@@ -208,7 +208,10 @@ class RunFolder:
             writer.writerows(predictions)
 
     def write_rounds(self) -> None:
-        """Write ``rounds.csv``, whole or not at all: the table of rounds so far, and the server's measurements."""
+        """Write ``rounds.csv``, whole or not at all: the table of rounds so far, and the server's measurements.
+
+        A run with another score than the accuracy has no column for the accuracy, and its score comes first.
+        """
         with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
             found = connection.execute("SELECT * FROM rounds ORDER BY round")
             titles = [column for column, *_ in found.description]
@@ -217,12 +220,16 @@ class RunFolder:
                 "SELECT name, round, avg(value) FROM metrics WHERE party = 'server' AND name <> 'accuracy' "
                 "AND round > 0 GROUP BY name, round ORDER BY name, round"
             ).fetchall()
+            score = dict(connection.execute("SELECT key, value FROM run")).get("score", ACCURACY)
         values = {(name, number): value for name, number, value in measured}
-        names = list(dict.fromkeys(name for name, *_ in measured))
+        names = sorted(dict.fromkeys(name for name, *_ in measured), key=lambda name: name != score)
+        kept = [place for place, title in enumerate(titles) if title != ACCURACY or score == ACCURACY]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow((*titles, *names))
-        writer.writerows((*row, *(values.get((name, row[0])) for name in names)) for row in rows)
+        writer.writerow((*(titles[place] for place in kept), *names))
+        writer.writerows(
+            (*(row[place] for place in kept), *(values.get((name, row[0])) for name in names)) for row in rows
+        )
         self._write("rounds.csv", text.getvalue())
 
     def make_room(self) -> None:

@@ -111,7 +111,8 @@ TABLES = (
     Table(
         "run",
         "What the run is, by `key`: `tacit` (the version), `scenario` (its name), `title`, `seed`, `protocol`, "
-        "`fidelity`, `transport`; and `folder`, where this folder was as the run began. Once it has ended also "
+        "`fidelity`, `transport`, `score` (the metric that stands for the whole: `accuracy`, or that of the task); and "
+        "`folder`, where this folder was as the run began. Once it has ended also "
         "`outcome`, `reason`, `ended_by` (JSON with the facts of the reason, as in `result.json`) and "
         "`virtual_seconds`, which a run that goes on, or was killed, lacks.",
         (("key", "TEXT PRIMARY KEY", "what"), ("value", "", "its value")),
@@ -395,7 +396,11 @@ WHERE kind = 'metric' AND fact = 'lost' AND NOT EXISTS (SELECT 1 FROM run WHERE 
             ("seconds", "REAL", "virtual seconds that it took"),
             ("called", "INTEGER", "how many clients were called"),
             ("answers", "INTEGER", "how many answers its result contains"),
-            ("accuracy", "REAL", "of the model after it; NULL where it was not measured then"),
+            (
+                "accuracy",
+                "REAL",
+                "of the model after it; NULL where it was not measured then, or the task has another score",
+            ),
             ("messages", "INTEGER", "how often a message went over a link"),
             ("bytes", "INTEGER", "all bytes of these"),
             ("problem", "TEXT", "why the round was lost; empty if it was not"),

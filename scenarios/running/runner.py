@@ -12,7 +12,7 @@ from typing import Any
 
 from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import PartialReporter
-from tacit.protocols.experiment.simulated import ResultFields
+from tacit.protocols.experiment.simulated import ACCURACY, ResultFields
 from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
@@ -36,7 +36,7 @@ from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.participants import keep_participants, recording_of
 from tacit.scenarios.running.prediction import energy_of, payloads_of
 from tacit.scenarios.running.recorder import Ending, Recorder
-from tacit.scenarios.running.simulation import Simulated, Simulation
+from tacit.scenarios.running.simulation import Simulated, Simulation, score_of
 from tacit.scenarios.running.whole import written_first
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Expect, Scenario
@@ -271,6 +271,7 @@ def about(scenario: Scenario, name: str) -> dict[str, Any]:
     about = {"tacit": version(), "scenario": name, "title": scenario.title, "seed": scenario.seed}
     return about | {
         "protocol": scenario.protocol.name, "fidelity": scenario.fidelity, "transport": scenario.network.transport,
+        "score": score_of(scenario),
     }  # fmt: skip
 
 
@@ -440,7 +441,8 @@ def unmet(expect: Expect, result: Result) -> list[tuple[str, str]]:
         missed.append(("expect.reason", f"expected it to contain {toml(expect.reason)}, got {toml(result.reason)}"))
     least, accuracy = expect.accuracy_at_least, result.accuracy
     if least is not None and (accuracy is None or accuracy < least):
-        got = "no accuracy" if accuracy is None else f"{accuracy:.4f}"
+        none = "no accuracy" + (f": the score of the task is {result.score}" if result.score != ACCURACY else "")
+        got = none if accuracy is None else f"{accuracy:.4f}"
         missed.append(("expect.accuracy_at_least", f"expected {least:g} or more, got {got}"))
     if expect.lost_at_most is not None and len(lost) > expect.lost_at_most:
         problem = f"expected {expect.lost_at_most}, got {len(lost)}: {', '.join(lost)}"

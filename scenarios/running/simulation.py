@@ -10,12 +10,14 @@ from typing import Any, BinaryIO
 from tacit.parties.broken_off import BrokenOff
 from tacit.parties.data.splits import named
 from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.learning.metrics import score_name
+from tacit.parties.learning.tasks import task_of
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
 from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting, parties_in
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
+from tacit.protocols.experiment.simulated import ACCURACY, Ended, Ending, Simulated
 from tacit.protocols.identities import given, identities_of
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
@@ -46,6 +48,7 @@ __all__ = [
     "Simulation",
     "conditions_of",
     "durations_of",
+    "score_of",
     "watching_of",
 ]
 
@@ -68,6 +71,12 @@ def durations_of(folder: Path) -> dict[tuple[str, str, int], float]:
         if not (isinstance(seconds, float) and 0 <= seconds < math.inf):
             raise ValueError(f"{path}: the record of computations is damaged: job {job} takes {seconds!r} s")
     return {(party, step, n): seconds for party, step, n, seconds in rows}
+
+
+def score_of(scenario: schema.Scenario) -> str:
+    """The name of the figure that stands for the whole of a run: that of its task, or "accuracy"."""
+    trains = PROTOCOLS[scenario.protocol.name].trains_networks(scenario)
+    return score_name(task_of(scenario.training.task)) if trains else ACCURACY
 
 
 _STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS, "hollow": stand_ins("hollow")}
@@ -192,6 +201,11 @@ class Simulation:
     def done(self) -> float:
         """Modelled seconds of computing that are finished."""
         return self._world.computing.done
+
+    @property
+    def score(self) -> str:
+        """The name of the figure that stands for the whole of the run (`score_of`)."""
+        return score_of(self._scenario)
 
     @property
     def step(self) -> str:

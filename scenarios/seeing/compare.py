@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tacit.parties.server import Loss
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
 from tacit.scenarios.running.whole import check_folder
 from tacit.scenarios.seeing.absences import Absence
@@ -43,6 +44,7 @@ class Outcome(Struct, frozen=True):
 
     outcome: str = ""
     reason: str = ""
+    score: str = ACCURACY
     accuracy: float | None = None
     metrics: dict[str, float] = {}
     evaluation: dict[str, float] = {}
@@ -51,6 +53,10 @@ class Outcome(Struct, frozen=True):
     version: str = ""
     fidelity: str = ""
     trace_hash: str = ""
+
+    def score_of(self, name: str) -> float | None:
+        """The accuracy, or the metric `name`; None if it was not measured."""
+        return self.accuracy if name == ACCURACY else self.metrics.get(name)
 
 
 class Side(Struct, frozen=True):

@@ -11,12 +11,13 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.parties.learning.extras import MissingExtra, require
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.running.whole import check_folder
 from tacit.scenarios.seeing.compare import keys_of
 from tacit.scenarios.seeing.reading import opened
 
-__all__ = ["FORMATS", "Curve", "X", "check_plot", "curves", "draw", "labels", "on_axes"]
+__all__ = ["FORMATS", "SCORE", "Curve", "X", "check_plot", "curves", "draw", "labels", "on_axes", "score_in"]
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -25,6 +26,9 @@ X = {"rounds": "round", "bytes": "megabytes sent so far", "time": "virtual secon
 
 _COLUMNS = ("accuracy", "seconds", "bytes", "messages", "called", "answers")
 """The quantities for the y axis from the view `rounds`; the names of measurements are allowed as well."""
+
+SCORE = "score"
+"""The quantity that stands for the accuracy, or for the score of tasks with another one."""
 
 _TOTALS: dict[str, tuple[str, Callable[[Result], float | None]]] = {
     "accuracy": ("accuracy", lambda result: result.accuracy),
@@ -54,6 +58,20 @@ class Curve(Struct, frozen=True):
     points: list[tuple[float, float]]
     band: list[float] = []
     group: str = ""
+
+
+def score_in(folders: Sequence[Path]) -> str:
+    """The score of the runs: the accuracy, or that of their task. Raises FolderError if it is not the same for all."""
+    names: dict[str, Path] = {}
+    for folder in folders:
+        check_folder(folder)
+        keys_of(folder)  # says what the folder lacks
+        with opened(folder) as connection:
+            names.setdefault(dict(connection.execute("SELECT key, value FROM run")).get(SCORE, ACCURACY), folder)
+    if len(names) > 1:
+        each = ", ".join(f"{name} in {folder}" for name, folder in names.items())
+        raise FolderError(f"--y: the runs have different scores: {each}; choose runs with one score, or name a figure")
+    return next(iter(names))
 
 
 def check_plot(path: Path) -> None:

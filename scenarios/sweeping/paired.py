@@ -9,22 +9,24 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.seeing.compare import keys_of
 from tacit.scenarios.sweeping.folder import expanded
 from tacit.scenarios.sweeping.runs import Plan
 
-__all__ = ["Difference", "accuracies", "accuracies_of", "difference", "differences"]
+__all__ = ["Difference", "Scores", "difference", "differences", "scores", "scores_of"]
 
 _ASIDE = ("seed", "name", "title", "engine", "plugins")
 """Keys by which runs that are compared may differ."""
 
 
 class Difference(Struct, frozen=True):
-    """The accuracy of `second` minus that of `first`, over `pairs` of runs with the same seed.
+    """The `score` of `second`, such as the accuracy, minus that of `first`, over `pairs` of runs with the same seed.
 
     `low` and `high` are the ends of the 95% interval of the mean, `t` and `wilcoxon` the p-values. They are None for
     fewer than two pairs, and the p-values also where no pair differs.
@@ -38,27 +40,44 @@ class Difference(Struct, frozen=True):
     high: float | None = None
     t: float | None = None
     wilcoxon: float | None = None
+    score: str = ACCURACY
 
 
-Accuracies = Mapping[str, Mapping[int, float]]
-"""The accuracy of completed runs, by combination of keys in words and by seed."""
+class Scores(NamedTuple):
+    """The score `name` of completed runs, by combination of keys in words and by seed."""
+
+    name: str
+    values: Mapping[str, Mapping[int, float]]
 
 
-def accuracies(plans: Sequence[Plan], results: Mapping[int, Result]) -> Accuracies:
-    """Return the accuracies of a sweep's completed runs."""
+def scores(plans: Sequence[Plan], results: Mapping[int, Result]) -> Scores:
+    """Return the scores of a sweep's completed runs. Raises FolderError if these have different ones."""
     found: dict[str, dict[int, float]] = {}
     for place, result in sorted(results.items()):
-        if result.outcome == "completed" and result.accuracy is not None:
-            named = ", ".join(f"{key} = {value}" for key, value in plans[place].values)
-            found.setdefault(named, {})[result.seed] = result.accuracy
-    return found
+        if (value := _score(result)) is not None:
+            named = ", ".join(f"{key} = {wanted}" for key, wanted in plans[place].values)
+            found.setdefault(named, {})[result.seed] = value
+    return Scores(_common(results.values()), found)
 
 
-def accuracies_of(folders: Iterable[Path]) -> Accuracies:
-    """Return the accuracies of the completed runs in `folders`, by the keys in which the runs differ.
+def _score(result: Result) -> float | None:
+    """The score of a completed run; None for others."""
+    return result.scored if result.outcome == "completed" else None
+
+
+def _common(results: Iterable[Result]) -> str:
+    """The name of the score of all `results`. Raises FolderError if they have different ones."""
+    names = [*dict.fromkeys(result.score for result in results if _score(result) is not None)] or [ACCURACY]
+    if len(names) > 1:
+        raise FolderError(f"the runs have different scores: {', '.join(names)}; allowed: runs with the same one")
+    return names[0]
+
+
+def scores_of(folders: Iterable[Path]) -> Scores:
+    """Return the scores of the completed runs in `folders`, by the keys in which the runs differ.
 
     A sweep's folder stands for its runs. Raises FolderError for a folder without a run that has ended, for two runs
-    with the same keys and seed, and for runs that differ in no key besides their seeds.
+    with the same keys and seed, for runs that differ in no key besides their seeds, and for different scores.
     """
     results = [read_result(folder) for folder in expanded(folders)]
     known = [keys_of(result.folder) for result in results]
@@ -69,22 +88,23 @@ def accuracies_of(folders: Iterable[Path]) -> Accuracies:
     found: dict[str, dict[int, float]] = {}
     for result, one in zip(results, known, strict=True):
         named = ", ".join(f"{name} = {one.get(name, '-')}" for name in differ)
-        if result.outcome == "completed" and result.accuracy is not None:
+        if (value := _score(result)) is not None:
             if result.seed in found.setdefault(named, {}):
                 raise FolderError(f"{result.folder}: another run has the same keys and the seed {result.seed}, too")
-            found[named][result.seed] = result.accuracy
-    return found
+            found[named][result.seed] = value
+    return Scores(_common(results), found)
 
 
-def differences(found: Accuracies) -> list[Difference]:
+def differences(runs: Scores) -> list[Difference]:
     """Return the difference of each combination to the first one, over the seeds that both have."""
+    found = runs.values
     first, *others = found or [""]
     made = []
     for other in others:
         seeds = sorted(found[first].keys() & found[other].keys())
         if seeds:
             values = [found[other][seed] - found[first][seed] for seed in seeds]
-            made.append(difference(first, other, values))
+            made.append(structs.replace(difference(first, other, values), score=runs.name))
     return made
 
 

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from msgspec import Struct, structs
 
+from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
 from tacit.scenarios.running.disk import writing
@@ -58,8 +59,9 @@ class Cell(Struct, frozen=True):
     """One row of the summary. A figure is a mean and a deviation (None below two values) over the completed runs.
 
     `values`: the title of each swept key and its value. `lost`: the parties lost in any of the `runs`, in words;
-    `endings`: the ends of runs that did not complete, in words. `accuracy_range`: the lowest and the highest accuracy.
-    `measured`: each further metric of the models, and of the evaluation by clients.
+    `endings`: the ends of runs that did not complete, in words. `ranges`: the lowest and the highest value of each
+    score: of the accuracy, or of another metric of tasks with another score.
+    `measured`: each metric of the models besides the accuracy, and of the evaluation by clients.
     `output`: a figure for each number in the output of a declared protocol; () if runs have different counts of
     numbers. `unused`: the places of the `values` whose keys have no effect on these runs.
     """
@@ -71,13 +73,17 @@ class Cell(Struct, frozen=True):
     sized: bool
     lost: str
     accuracy: tuple[float, float | None] | None
-    accuracy_range: tuple[float, float] | None
+    ranges: dict[str, tuple[float, float]]
     output: tuple[tuple[float, float | None], ...] | None
     virtual_seconds: tuple[float, float | None] | None
     bytes_total: tuple[float, float | None] | None
     joules: tuple[float, float | None] | None = None
     measured: dict[str, tuple[float, float | None]] = {}
     unused: tuple[int, ...] = ()
+
+    def score_of(self, name: str) -> tuple[float, float | None] | None:
+        """The mean and the deviation of the score `name`; None if it was not measured."""
+        return self.accuracy if name == ACCURACY else self.measured.get(name)
 
 
 FIGURES = (
@@ -241,6 +247,10 @@ def cell(
     idle = frozenset[str]() if scenario is None else ineffective(keys, scenario)
     completed = [run for run in runs if run.outcome == "completed"]
     accuracies = [run.accuracy for run in completed if run.accuracy is not None]
+    scores: dict[str, list[float]] = {}
+    for run in completed:
+        if run.scored is not None:
+            scores.setdefault(run.score, []).append(run.scored)
     outputs = [run.output for run in completed if run.output is not None]
     joules = [run.energy.joules for run in completed if run.energy is not None]
     names = dict.fromkeys(name for run in completed for name in run.measured)
@@ -254,7 +264,7 @@ def cell(
         endings=", ".join(f"{count} {outcome}" for outcome, count in endings.items()),
         sized=any(run.fidelity == "sized" for run in runs),
         accuracy=_spread(accuracies) if accuracies else None,
-        accuracy_range=(min(accuracies), max(accuracies)) if accuracies else None,
+        ranges={name: (min(values), max(values)) for name, values in scores.items()},
         output=_spreads(outputs) if outputs else None,
         virtual_seconds=_spread([run.virtual_seconds for run in completed]) if completed else None,
         bytes_total=_spread([float(run.bytes_total) for run in completed]) if completed else None,

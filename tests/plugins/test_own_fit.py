@@ -185,8 +185,8 @@ def test_labels_that_are_no_classes_are_learned(
         model = arrays["parameters"].astype("<f4").tobytes()
     after = jobs.measured(spec, model, held.points[rows], held.targets[rows])
     assert after["loss"] < 0.9 * before["loss"]
-    score = {"regression": "the rmse (smaller is better)", "multi-label": "the f1 (larger is better)"}[task]
-    assert result.measured_on == f"the test part of the data set; the number is {score}"
+    score, better = {"regression": ("rmse", "smaller"), "multi-label": ("f1", "larger")}[task]
+    assert (result.score, result.measured_on) == (score, f"the test part of the data set ({better} is better)")
     assert list(after) == {"regression": ["loss", "rmse", "mae"], "multi-label": ["loss", "f1", "accuracy"]}[task]
 
 
