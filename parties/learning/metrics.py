@@ -58,8 +58,18 @@ OF_CLASSES = {
 
 
 def metric_name(name: str) -> str:
-    """The name under which a metric of a task is recorded: `test_loss` and `test_accuracy`, as there are others."""
-    return f"test_{name}" if name in ("loss", "accuracy", "validation") else name
+    """The name under which a metric of a task is recorded: `test_loss` and `test_accuracy`, as there are others.
+
+    So are names that begin like those of figures of clients.
+    """
+    return f"test_{name}" if name in _OTHERS or name.startswith(("clients_", "fit_")) else name
+
+
+_OTHERS = (
+    "loss", "accuracy", "validation", "pseudo_accuracy", "clipped", "largest", "staleness",
+    "round", "began", "ended", "seconds", "called", "answers", "messages", "bytes", "problem", "cohort", "answered",
+)  # fmt: skip
+"""The columns that rounds have besides the metrics of a task."""
 
 
 def score_name(task: Task) -> str:

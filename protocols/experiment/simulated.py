@@ -1,6 +1,6 @@
 """The results of a run of any protocol."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,6 +14,8 @@ from tacit.protocols.privacy.spent import Spent
 
 __all__ = [
     "ACCURACY",
+    "CLIENTS",
+    "FIT",
     "SHOWN",
     "Ended",
     "Ending",
@@ -26,6 +28,7 @@ __all__ = [
     "balanced_accuracy",
     "counting",
     "more_than",
+    "prefixed",
 ]
 
 
@@ -34,6 +37,9 @@ SHOWN = 12
 
 ACCURACY = "accuracy"
 """The name of the score of classification."""
+
+CLIENTS, FIT = "clients_", "fit_"
+"""How the names of figures begin that clients sent of tests on their own points, and that their own loop returned."""
 
 Prediction = tuple[str, str, int, str, float]
 
@@ -84,6 +90,11 @@ class Round(Struct, frozen=True, kw_only=True):
         return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
 
 
+def prefixed(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
+    """The `figures`, with names that begin with `prefix`."""
+    return {f"{prefix}{name}": value for name, value in figures.items()}
+
+
 def more_than(shown: Sequence[str], names: Sequence[str]) -> str:
     """The number of `names` that are not `shown`, in words; "" for none."""
     left = len(names) - len(shown)
@@ -106,7 +117,8 @@ class ResultFields(Struct, kw_only=True):
     `metrics` are further metrics of training on the same points as the accuracy, and `by_class`
     precision, recall, F1 and points of each class. `evaluation` has the figures of the last evaluation by clients on
     points of their own, with the numbers of clients and points, and mean, 10th and 90th percentile and worst of the
-    clients; `evaluation_by_class` and, for up to 200 clients, `evaluation_by_client` have the same apart.
+    clients; `evaluation_by_class` and, for up to 200 clients, `evaluation_by_client` have the same apart. `fit` are the
+    means over clients of what local training of one's own returned in the last round with a result, besides its loss.
     """
 
     score: str = ACCURACY
@@ -121,6 +133,7 @@ class ResultFields(Struct, kw_only=True):
     evaluation: dict[str, float] = {}
     evaluation_by_class: dict[str, dict[str, float]] = {}
     evaluation_by_client: dict[str, dict[str, float]] = {}
+    fit: dict[str, float] = {}
     deviation: float | None = None
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None
@@ -155,8 +168,9 @@ class ResultFields(Struct, kw_only=True):
 
     @property
     def measured(self) -> dict[str, float]:
-        """The metrics of the model besides accuracy, and those of the last evaluation by clients (`clients_...`)."""
-        return self.metrics | {f"clients_{name}": value for name, value in self.evaluation.items()}
+        """The metrics of the model besides accuracy, those of the last evaluation by clients (`clients_...`), and the
+        figures of local training of one's own (`fit_...`)."""
+        return self.metrics | prefixed(CLIENTS, self.evaluation) | prefixed(FIT, self.fit)
 
 
 def _nothing(folder: Path) -> None:

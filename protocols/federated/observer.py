@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +19,7 @@ from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import ACCURACY
+from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import Tested, tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
@@ -51,7 +51,8 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     task's score, `validation` the score on held-out points, `pseudo_accuracy` the accuracy of the pseudo-labels used
     for training; None if not measured. `equals_plaintext`: true if the model equals the plain average of the models in
     `averaged`; None if not compared. `metrics`: the other metrics on the test points, the score first where it is not
-    the accuracy. `evaluation`: figures from the clients (`evaluation.Tested`).
+    the accuracy. `evaluation`: figures from the clients (`evaluation.Tested`). `fit`: the means over the averaged
+    clients of the figures that local training of one's own returned.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cohort", "averaged", "loss", "pseudo-labels", "validation", ACCURACY)
@@ -64,13 +65,15 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     equals_plaintext: bool | None = None
     metrics: dict[str, float] = msgspec.field(default_factory=dict)
     evaluation: dict[str, float] = msgspec.field(default_factory=dict)
+    fit: dict[str, float] = msgspec.field(default_factory=dict)
 
     def own(self) -> dict[str, float]:
-        return self.metrics | {f"clients' {name}": self.evaluation[name] for name in _SHOWN if name in self.evaluation}
+        tested = {f"clients' {name}": self.evaluation[name] for name in _SHOWN if name in self.evaluation}
+        return self.metrics | tested | prefixed(FIT, self.fit)
 
     @property
     def measured(self) -> dict[str, float]:
-        return self.metrics | {f"clients_{name}": value for name, value in self.evaluation.items()}
+        return self.metrics | prefixed(CLIENTS, self.evaluation) | prefixed(FIT, self.fit)
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -137,6 +140,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._numbers, self._clipped, self._largest = 0, 0, 0.0  # of the models trained in this round
         if self._quantising is not None:
             world.taps.computed.append(self._measure)
+        self._fitted: dict[tuple[str, int], dict[str, float]] = {}  # by client and the round of its call
+        if server.settings.update.fit:
+            world.taps.computed.append(self._take_figures)
         if server.settings.private is None and self.compares:
             world.taps.computed.append(self._take)
 
@@ -155,6 +161,30 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             self._numbers += len(magnitudes)
             self._clipped += int((magnitudes > self._quantising[1]).sum())
             self._largest = max(self._largest, float(magnitudes.max(initial=0.0)))
+
+    def _take_figures(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Keep the figures of local training of one's own, which no client sends, until the model is averaged."""
+        if isinstance(result, Trained) and result.steps:
+            self._fitted[party, self._clients[party].round] = dict(result.figures)
+
+    def _fit(self, record: Record) -> dict[str, float]:
+        """The mean of each figure over the averaged clients that have it as a finite number; "loss" is sent anyway."""
+        own = [self._fitted.get(call, {}) for call in self._calls(record)]
+        later = self._called_still(record)
+        self._fitted = {call: figures for call, figures in self._fitted.items() if call in later}
+        values: dict[str, list[float]] = {}
+        for name, value in (pair for figures in own for pair in figures.items()):
+            if name != "loss" and math.isfinite(value):
+                values.setdefault(name, []).append(value)
+        return {name: math.fsum(found) / len(found) for name, found in values.items()}
+
+    def _calls(self, record: Record) -> list[tuple[str, int]]:
+        """The clients whose models are in the average, each with the round of its call."""
+        return [(name, record.number) for name in record.averaged]
+
+    def _called_still(self, record: Record) -> Collection[tuple[str, int]]:
+        """The calls whose models may be averaged after this round."""
+        return ()
 
     def _take(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         """Keep a client's trained model until its round has ended."""
@@ -181,11 +211,12 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def state(self) -> Any:
         """The state of the observer so far."""
-        return self.rounds, self.ended, self._best
+        return self.rounds, self.ended, self._best, [(*call, figures) for call, figures in self._fitted.items()]
 
     def restore(self, state: Any) -> None:
         """Continue from a `state`."""
-        self.rounds, self.ended, self._best = state
+        self.rounds, self.ended, self._best, fitted = state
+        self._fitted = {(name, number): figures for name, number, figures in fitted}
         self._before = self._server.model
 
     @property
@@ -211,6 +242,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             keep=partial(self._save, server.model, selected),
             metrics=metrics,
             by_class=self._by_class(server.model),
+            fit=next((one.fit for one in reversed(self.rounds) if one.fit), {}),
             **self._evaluated(),
         )
 
@@ -240,6 +272,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             equals_plaintext=self._equals(record),
             metrics=metrics,
             evaluation=self._evaluation(record.number),
+            fit=self._fit(record),
         )
         self.tell(one)
 
@@ -383,6 +416,15 @@ class BufferedObserver(TrainingObserver):
         super().restore(rest)
         self._changes = {(name, number): [_Change(*one) for one in found] for name, number, found in changes}
 
+    def _calls(self, record: Record) -> list[tuple[str, int]]:
+        began = record.began_in if isinstance(record, BufferRecord) else ()
+        return [] if record.lost else list(zip(record.averaged, began, strict=True))
+
+    def _called_still(self, record: Record) -> Collection[tuple[str, int]]:
+        if record.lost:  # the buffer stays as it was
+            return self._fitted.keys()
+        return {(name, call.round) for name, call in getattr(self._server, "at_work", {}).items()}
+
     def _equals(self, record: Record) -> bool | None:
         """Return true if the model equals the one before, moved by the changes of the buffer; None if not compared.
 
@@ -392,9 +434,9 @@ class BufferedObserver(TrainingObserver):
         before, self._before = self._before, server.model
         if not isinstance(record, BufferRecord) or not isinstance(settings, BufferedSettings) or record.lost:
             return None
-        calls = list(zip(record.averaged, record.began_in, strict=True))
+        calls = self._calls(record)
         every = [self._changes.pop(call, []) for call in calls]
-        waiting = {(name, call.round) for name, call in getattr(server, "at_work", {}).items()}
+        waiting = self._called_still(record)
         self._changes = {call: found for call, found in self._changes.items() if call in waiting}
         if not all(every):  # too many to keep
             return None

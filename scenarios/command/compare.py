@@ -124,10 +124,11 @@ def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
 
 def _metrics(one: Outcome, other: Outcome) -> list[tuple[str, str, str, str]]:
     """A row for each further metric of the models, and of the evaluation by clients."""
+    from tacit.protocols.experiment.simulated import FIT, prefixed
     from tacit.scenarios.reporting.compared import pair
 
     first, second = (
-        side.metrics | {f"clients' {name}": value for name, value in side.evaluation.items()} for side in (one, other)
+        side.metrics | prefixed("clients' ", side.evaluation) | prefixed(FIT, side.fit) for side in (one, other)
     )
     names = [name for name in dict.fromkeys((*first, *second)) if name not in (one.score, other.score)]
     return [

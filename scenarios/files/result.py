@@ -196,7 +196,7 @@ class Result(ResultFields, kw_only=True):
         """
         found, measured = self.frame("rounds"), self.frame("metrics")
         measured = measured[(measured.party == "server") & (measured["round"] > 0) & (measured.name != ACCURACY)]
-        found = found.join(measured.pivot_table("value", "round", "name"), on="round")
+        found = found.join(measured.pivot_table("value", "round", "name"), on="round", rsuffix=" (measured)")
         return found if self.score == ACCURACY else found.drop(columns=ACCURACY)
 
     def steps(self) -> Any:

@@ -137,6 +137,8 @@ def metric_lines(result: Result) -> list[Labelled]:
     metrics = {name: value for name, value in result.metrics.items() if name != result.score}
     if metrics:
         lines.append(Labelled("metrics", _figures(metrics)))
+    if result.fit:
+        lines.append(Labelled("fit", f"{_figures(result.fit)}   (means over clients; no client sends them)"))
     if tested := result.evaluation:
         clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
         score = "accuracy" if "accuracy" in tested else "loss"

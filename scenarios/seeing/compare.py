@@ -48,6 +48,7 @@ class Outcome(Struct, frozen=True):
     accuracy: float | None = None
     metrics: dict[str, float] = {}
     evaluation: dict[str, float] = {}
+    fit: dict[str, float] = {}
     virtual_seconds: float | None = None
     bytes_total: int | None = None
     version: str = ""
