@@ -317,9 +317,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         return {name: found[name] for name in self.asked or found if name in found}
 
     def _by_class(self, model: bytes) -> dict[str, dict[str, float]]:
-        """Precision, recall, F1 and points of each class among the test points, where further metrics are measured."""
+        """Precision, recall, F1 and points of each class among the test points; {} for a task without classes."""
         settings = self._server.settings
-        if self._test is None or settings.spec.private or not self.asked or not has_classes(settings.spec):
+        if self._test is None or settings.spec.private or not has_classes(settings.spec):
             return {}
         points, labels = self._test
         known = labels >= 0

@@ -50,6 +50,9 @@ _PARTIES = 40
 _FIGURES = 12
 """The most measurements besides the score that have a chart."""
 
+_CLASSES = 50
+"""The most classes of a table that is open from the beginning."""
+
 _ROUNDS = 200
 """The most rounds that a table shows."""
 
@@ -81,7 +84,7 @@ def run_page(run: RecordedRun) -> str:
         del seen  # frees hundreds of megabytes of a large run before charts are drawn
     sections += [
         Section("bytes", "Bytes", byte_section(run, traffic)),
-        *([Section("learning", "Learning", found)] if (found := curve_section([run])) else []),
+        *([Section("learning", "Learning", join(found))] if (found := _learning(run)) else []),
         *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
         Section("learned", "What each party learns", _learned(run)),
         Section("scenario", "Scenario", _scenario(run)),
@@ -253,6 +256,34 @@ def curve_section(runs: Sequence[RecordedRun]) -> Html | None:
     if len(runs) == 1:
         content.append(details("The rounds as a table", _rounds(runs[0]), opened=len(runs[0].rounds) <= 20))
     return join(content)
+
+
+def _learning(run: RecordedRun) -> list[Html]:
+    """The curves over rounds, and the tables by class."""
+    curves = curve_section([run])
+    return [*([] if curves is None else [curves]), *_classes(run)]
+
+
+def _classes(run: RecordedRun) -> Iterator[Html]:
+    """A table of the classes on the test points, and one on the points on which clients tested the model."""
+    if (result := run.result) is None:
+        return
+    found = {
+        f"on {result.measured_on.partition(' (')[0]}": result.by_class,
+        "on points that clients hold out, as they report": result.evaluation_by_class,
+    }
+    for where, classes in found.items():
+        if not classes:
+            continue
+        heads = ("class", "recall", "precision", "F1", "points")
+        rows = [
+            (name, *(number(one[key], f"{one[key]:.4f}") for key in ("recall", "precision", "f1")),
+             number(one["points"], f"{one['points']:,.0f}"))
+            for name, one in classes.items()
+        ]  # fmt: skip
+        made = table(heads, rows, heads[1:], title=f"the classes {where}")
+        yield element("h3", f"By class, {where}")
+        yield details(f"All {len(rows)} classes", made) if len(rows) > _CLASSES else made
 
 
 def _of_score(runs: Sequence[RecordedRun]) -> list[Html]:

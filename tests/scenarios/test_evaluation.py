@@ -244,3 +244,25 @@ def test_counts_of_a_run_are_counted(calm: Result) -> None:
     assert of_classes(np.diag([3, 4])) == {"accuracy": 1.0, "balanced_accuracy": 1.0, "macro_f1": 1.0}
     output = command("run", calm.folder, "--engine", "inline", "--out", calm.folder.parent / "again")
     assert "points of 4 clients, held out" in output
+
+
+def test_a_report_has_the_classes(file: Path, calm: Result, tmp_path: Path) -> None:
+    assert set(calm.by_class) == {str(one) for one in range(10)}  # without training.metrics
+    test = parts_of(load(file)).test
+    assert test is not None
+    support = {name: one["points"] for name, one in calm.by_class.items()}
+    assert support == {str(one): float((test.labels == one).sum()) for one in range(10)}
+    hits = sum(one["recall"] * one["points"] for one in calm.by_class.values())
+    assert hits / len(test.labels) == pytest.approx(calm.accuracy)
+    command("report", calm.folder, "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for title, classes in (
+        ("By class, on the test part of the data set", calm.by_class),
+        ("By class, on points that clients hold out, as they report", calm.evaluation_by_class),
+    ):
+        table = page.partition(f"<h3>{title}</h3>")[2].partition("</table>")[0]
+        assert [head in table for head in ("class", "recall", "precision", "F1", "points")] == [True] * 5
+        assert table.count("<tr>") == 11
+        for one in classes.values():
+            assert f"{one['recall']:.4f}" in table
+            assert f"{one['precision']:.4f}" in table
