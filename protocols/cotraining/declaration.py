@@ -477,6 +477,9 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
     if parts.public is None and method_of(tables).sharing.needs != "nothing":
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
+    if tables.training.evaluation != "none":
+        problem = f'"plain" sends one model to all clients to be tested, and in {name} each has a model of its own'
+        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if tables.model.private:
         problem = "has no effect where clients share no model: in co-training, all of a network stays with its client"
         raise Problem("model.private", f"{problem}; allowed: []")

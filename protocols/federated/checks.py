@@ -134,6 +134,9 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
         if name not in known:
             problem = f"the task {toml(spec.task)} has no metric {toml(name)}{similar(name, known)}"
             raise Problem("training.metrics", f"{problem}; allowed: {', '.join(known)}")
+    if tables.training.evaluation != "none" and ALGORITHMS[tables.protocol.name].buffered:
+        problem = '"plain" lets all clients test a model after a round, and in fedbuff clients are at work then'
+        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if not settings.evaluated_every:
         return
     if ALGORITHMS[tables.protocol.name].private or tables.privacy.label_epsilon != "none":

@@ -246,13 +246,8 @@ class FederatedTraining(Declaration):
     def parts(self) -> Sequence[Taken]:
         over = not self.private and not (self.across and self.labels)
         training = LocalTraining(self.private, over, self.needs.validation)
-        evaluation = (Choice("training.evaluation", {"none": Part(), "plain": EVALUATION}),) if self.evaluates else ()
-        return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging, *evaluation)
-
-    @property
-    def evaluates(self) -> bool:
-        """True if clients can test the models of rounds."""
-        return True
+        evaluation = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION})
+        return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging, evaluation)
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         found = [*super().cautions(tables, dealt), *self._untested(tables, dealt)]
@@ -260,7 +255,7 @@ class FederatedTraining(Declaration):
 
     def _untested(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         """A line if nobody can test the models of clients whose points are private, and clients are not asked to."""
-        if tables.training.evaluation != "none" or not self.evaluates or not tables.data.path:
+        if tables.training.evaluation != "none" or not tables.data.path:
             return []
         try:
             parts = dealt().parts
@@ -335,7 +330,6 @@ class TrainingThenPrediction(FederatedTraining):
 
     needs = Needs(classes=True)  # nothing besides: new points are predicted
     rests = False
-    evaluates = False
 
     @property
     def labelling(self) -> Sequence[Taken]:

@@ -164,7 +164,7 @@ class Evaluation(Part):
         Step("client", STEP, "test the new model on the points that it holds out, and send the figures"),
         Step("server", STEP, "send the new model to be tested, and add the figures that come in time"),
     )
-    uses = ("data.held_out",)
+    uses = ("training.evaluation", "data.held_out")
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         assert isinstance(among, Called)

@@ -127,6 +127,8 @@ class Training:
     """A run of federated training: its parties and rounds."""
 
     kinds = Kinds(FedAvgClient, FedAvgServer, TrainingObserver)
+    evaluating = Kinds(EvaluatingClient, EvaluatingServer, TrainingObserver)
+    """The classes of a run in which clients test models."""
 
     def __init__(self, setting: Setting) -> None:
         world, tables, held = setting.world, setting.tables, setting.parts.held
@@ -136,7 +138,7 @@ class Training:
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         if self.settings.evaluated_every:
-            self.kinds = Kinds(EvaluatingClient, EvaluatingServer, self.kinds.observer)
+            self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
         spec = self.settings.spec
@@ -391,7 +393,7 @@ def settings_of(
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
     )
-    if training.evaluation != "none" and not (algorithm.predicts or algorithm.buffered):
+    if training.evaluation != "none" and not algorithm.buffered:
         names = () if has_classes(spec) else jobs.metric_names(spec)
         settings = replace(settings, evaluated_every=training.evaluate_every, metric_names=names)
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))

@@ -13,6 +13,7 @@ from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated, accuracy, balanced_accuracy
+from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables
@@ -31,6 +32,14 @@ __all__ = ["FedavgThenXclp"]
 
 NETWORK = "network"
 """The baseline of the trained model's own predictions."""
+
+
+class EvaluatingPredictingClient(EvaluatingClient, PredictingClient):
+    """A client of both stages that also tests the models of the first."""
+
+
+class EvaluatingPredictingServer(EvaluatingServer, PredictingServer):
+    """The server of both stages that also asks clients to test the models of the first."""
 
 
 class PredictionObserver(TrainingObserver):
@@ -80,6 +89,7 @@ class PredictionObserver(TrainingObserver):
             lost=[*lost, *found.lost],
             round_records=[*reported(self.rounds, lost), *found.round_records],
             keep=partial(self._save, server.model, None),
+            **self._evaluated(),
         )
 
     def ending(self, ended: Sequence[Ended]) -> Ending:
@@ -118,6 +128,7 @@ class FedavgThenXclp(Training):
     """A run of federated training followed by one round of XCLP."""
 
     kinds = Kinds(PredictingClient, PredictingServer, PredictionObserver)
+    evaluating = Kinds(EvaluatingPredictingClient, EvaluatingPredictingServer, PredictionObserver)
     server: PredictingServer
     observer: PredictionObserver
 

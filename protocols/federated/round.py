@@ -167,7 +167,8 @@ class TrainingSettings:
 
     def evaluates(self, number: int) -> bool:
         """Return true if clients test the model after round `number`."""
-        return self.evaluated_every > 0 and (number % self.evaluated_every == 0 or number == self.rounds)
+        trained = self.evaluated_every > 0 and number <= self.rounds
+        return trained and (number % self.evaluated_every == 0 or number == self.rounds)
 
     def called(self, number: int) -> int:
         """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""

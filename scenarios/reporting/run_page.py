@@ -84,7 +84,7 @@ def run_page(run: RecordedRun) -> str:
         del seen  # frees hundreds of megabytes of a large run before charts are drawn
     sections += [
         Section("bytes", "Bytes", byte_section(run, traffic)),
-        *([Section("learning", "Learning", join(found))] if (found := _learning(run)) else []),
+        *([Section("learning", "Learning", join(learning))] if (learning := _learning(run)) else []),
         *([Section("energy", "Energy", found)] if (found := _energy(run)) else []),
         Section("learned", "What each party learns", _learned(run)),
         Section("scenario", "Scenario", _scenario(run)),

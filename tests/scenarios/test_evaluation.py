@@ -17,7 +17,7 @@ from tacit.protocols.federated.round import PRIVATE
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.continuing import continue_for
-from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.folder import FolderError, byte_rows
 from tacit.scenarios.running.runner import resume
 from tacit.scenarios.running.simulation import Simulation
 
@@ -194,6 +194,8 @@ def test_metrics_change_no_trace_and_are_in_every_view(file: Path, tmp_path: Pat
         (['training.metrics=["f2"]'], 'has no metric "f2"'),
         (["protocol.name=dp-fedavg", "privacy.epsilon=8"], "figures of labels without noise, which dp-fedavg"),
         (["privacy.label_epsilon=2"], "figures of labels without noise, which privacy.label_epsilon"),
+        (["protocol.name=fedbuff"], "training.evaluation: .plain. lets all clients test .* in fedbuff clients are at"),
+        (["protocol.name=fedct", "public.size=40"], "training.evaluation: .* and in fedct each has a model of its own"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_an_error_before_the_run(file: Path, changes: list[str], message: str) -> None:
@@ -266,3 +268,47 @@ def test_a_report_has_the_classes(file: Path, calm: Result, tmp_path: Path) -> N
         for one in classes.values():
             assert f"{one['recall']:.4f}" in table
             assert f"{one['precision']:.4f}" in table
+
+
+THEN_XCLP = (
+    "protocol.name=fedavg-then-xclp", "protocol.hamming=plaintext", "protocol.bits=32", "protocol.k=3",
+    "model.name=linear_embedding", "model.embedding=8", "training.rounds=3", "training.evaluate_every=2",
+)  # fmt: skip
+
+
+def test_models_of_training_before_xclp_are_tested_by_clients(file: Path, tmp_path: Path) -> None:
+    scenario = load(file, THEN_XCLP)
+    found = run(scenario, out=tmp_path / "run", engine="inline")
+    assert found.outcome == "completed" and found.equals_plaintext and not found.lost
+    *training, labelling = found.round_records
+    assert [bool(getattr(one, "evaluation", {})) for one in training] == [False, True, True]
+    assert not isinstance(labelling, TrainedRound)
+    held = parts_of(scenario).held
+    shards = split(held, data_of(scenario), scenario.seed)
+    with np.load(found.folder / "model.npz") as arrays:
+        model = arrays["parameters"].astype("<f4").tobytes()
+    points, labels = (np.concatenate([getattr(one, at) for one in shards]) for at in ("test_points", "test_targets"))
+    central = jobs.measured(model_of(scenario, held), model, points, labels, further=True)
+    assert found.evaluation["accuracy"] == pytest.approx(central["accuracy"])
+    assert found.evaluation["points"] == len(labels) > 0
+    assert "points of 4 clients, held out" in command("run", found.folder, "--out", tmp_path / "again")
+    assert {"train.evaluate"} < {one.name for one in steps("fedavg-then-xclp")}
+    predicted = predict(scenario, seeds=1)
+    tested = {row.type: row.total for row in predicted.rows if row.step == "train.evaluate"}
+    sent = {row.type: row.total for row in byte_rows(found.folder) if row.step == "train.evaluate"}
+    assert sent == tested != {}
+    assert command("bytes", found.folder, "--check")
+
+
+def test_a_client_lost_while_it_tests_takes_part_in_xclp(file: Path, tmp_path: Path) -> None:
+    struck = 'kind = "crash"\nparty = "client/1"\nbefore = "train.evaluate"\noccurrence = 2\nback_after = "1s"'
+    (tmp_path / "tiny.toml").write_text(f"{TINY}[[fault]]\n{struck}\n")
+    found = run(load(tmp_path / "tiny.toml", THEN_XCLP), out=tmp_path / "run", engine="inline")
+    assert found.outcome == "completed" and found.equals_plaintext
+    assert found.evaluation["clients"] == 3
+    assert [(loss.party, loss.round) for loss in found.lost if loss.step == "train.evaluate"] == [("client/1", 3)]
+
+
+def test_a_key_of_evaluation_is_named_where_no_model_is_trained(file: Path) -> None:
+    changes = [word for one in ("protocol.name=xclp", "protocol.hamming=plaintext") for word in ("--set", one)]
+    assert "training.evaluation: not a key of xclp" in command("predict", file, *changes)
