@@ -74,7 +74,9 @@ def _check_named(labels: NDArray[Any], found: Dataset, what: str, where: str) ->
     count = _texts(found.classes, "classes", where)
     if count != labels.shape[1]:
         have = f"labels are {what} of the shape {found.labels.shape}, and classes are {count} names"
-        raise DataError(f"{where}: {have}; there must be {labels.shape[1]}, one for each column")
+        codes = labels.shape[1] == 1 and np.isin(labels, np.arange(count)).all()
+        hint = "; labels of classes are int64: labels.astype(numpy.int64)" if codes else ""
+        raise DataError(f"{where}: {have}; there must be {labels.shape[1]}, one for each column{hint}")
 
 
 def check_form(data: Dataset, form: str, task: str, fitting: Iterable[str], where: str) -> None:
@@ -227,7 +229,8 @@ def check_part(part: Dataset, what: str, where: str) -> None:
         return
     name, unknown = part.classes[known[0]], len(part.labels) - len(known)
     problem = f"all {len(known)} labels of {what} are {name!r}; a model needs points of two classes"
-    if unknown and where.endswith(".npz") and name == "1":
+    one = name == "1" if where.endswith(".npz") else len(part.classes) == 2 and known[0] == 1
+    if unknown and one:
         problem += f". {unknown} labels are -1, which stands for an unknown label: number the classes from 0"
     elif len(part.classes) > 1:
         problem += f". The data have {len(part.classes)} classes: their rows may be in the order of the classes"
@@ -298,6 +301,12 @@ def _doubts(data: Dataset, where: str) -> Iterator[str]:
     unknown = int((data.labels < 0).sum())
     if unknown and where.endswith(".npz") and data.classes == ("0", "1"):
         yield f"{where}: array 'labels': -1 stands for an unknown label; {unknown} rows have it, and -1 is no class"
+    lacking = [name for code, name in enumerate(classes) if not (data.labels == code).any()]
+    if unknown and lacking:
+        yield (
+            f"{where}: labels: -1 stands for an unknown label; {unknown} rows have it, and no row is of the class "
+            f"{lacking[0]!r}"
+        )
     if data.columns is not None and data.points.ndim == 2 and len(data.points) >= _COUNTING:
         for column, name in enumerate(data.columns):
             values = data.points[:, column]

@@ -29,6 +29,7 @@ IMAGES = np.zeros((12, 3, 8, 8), np.uint8)
         ({"points": np.zeros((12, 8, 8))}, r"points have the type float64 and the shape \(12, 8, 8\); they must be"),
         ({"points": np.array([1] * 12, object)}, "points, row 0: 1 is no text"),
         ({"labels": LABELS.astype("i4")}, r"labels have the type int32 .* they must be int64 \(12,\)"),
+        ({"labels": LABELS.astype("f8")}, r"one for each column; labels of classes are int64: labels.astype"),
         ({"labels": LABELS[:5]}, r"labels have the type int64 and the shape \(5,\)"),
         ({"labels": LABELS + 1}, "labels, row 2: 3 is not an index into classes, 0 to 2, or -1"),
         ({"labels": LABELS - 4}, "labels, row 0: -4 is not an index"),
@@ -69,6 +70,9 @@ def test_a_part_of_one_class_is_refused() -> None:
     signs = replace(PLAIN, labels=np.where(LABELS, 0, -1), classes=("1",))
     with pytest.raises(DataError, match=r"4 labels are -1, .* unknown label: number the classes from 0"):
         check_part(signs, "the data", "x.npz")
+    signs = replace(PLAIN, labels=np.where(LABELS, 1, -1), classes=("no", "yes"))
+    with pytest.raises(DataError, match=r"4 labels are -1, .* unknown label: number the classes from 0"):
+        check_part(signs, "the training part", "data set 'mine'")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,9 @@ def test_what_may_be_meant_is_a_caution(tmp_path: Path) -> None:
     ]
     assert found.take(np.arange(3)).cautions == found.cautions
     assert not checked(PLAIN, "mine").cautions
+    assert not checked(replace(PLAIN, labels=np.where(np.arange(12) < 6, LABELS, -1)), "mine").cautions
+    (said,) = checked(replace(PLAIN, labels=LABELS - 1), "mine").cautions
+    assert said.endswith("-1 stands for an unknown label; 4 rows have it, and no row is of the class 'c'")
     np.savez(tmp_path / "x.npz", features=NUMBERS, labels=LABELS - 1)
     (said,) = load_file(tmp_path / "x.npz").cautions
     assert said.endswith("array 'labels': -1 stands for an unknown label; 4 rows have it, and -1 is no class")
