@@ -67,10 +67,14 @@ def check(
             test(scenario)
         parts = _parts(scenario)
         held = parts.held
+        outlined = bool(scenario.data.path) and is_outline(held)
+        if outlined and scenario.data.partition != "natural":
+            problem = f"{toml(scenario.data.partition)} deals rows out, and those of an outline belong to the clients"
+            raise Problem("data.partition", f'{problem} that it names; allowed: "natural"')
         if scenario.data.partition == "natural" and not clients_given and held.client_names:
             clients = len(held.client_names)
             scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        if not evaluation_given and parts.test is None and scenario.data.path and is_outline(held):
+        if not evaluation_given and parts.test is None and outlined:
             scenario = _tested_by_clients(scenario)
         dealt = _deal(scenario, held)
         shards = named(dealt)

@@ -89,6 +89,16 @@ def test_points_of_a_client_are_in_no_other_process(files: list[Path]) -> None:
     assert shards.points.tolist() == list(SIZES)
 
 
+def test_rows_of_an_outline_belong_to_the_clients_that_it_names(files: list[Path], tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(f'[data]\npath = "{files[0].parent / "outline.csv"}"\n[protocol]\nname = "fedavg"\n')
+    certified = CliRunner().invoke(app, ["certify", str(study), "--out", str(tmp_path / "keys")])
+    assert certified.exit_code == 2
+    problem = 'data.partition: "iid" deals rows out, and those of an outline belong to the clients that it names'
+    assert problem in " ".join(certified.output.split())
+    assert not (tmp_path / "keys").exists()
+
+
 def test_training_takes_no_rows_of_an_outline_for_validation(files: list[Path], tmp_path: Path) -> None:
     changes = [
         f'data.path="{files[0].parent / "outline.csv"}"', "data.partition=natural", "data.labeled=1.0",
