@@ -42,7 +42,7 @@ from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
 
 __all__ = [
-    "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
+    "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
     "all_steps", "always_opens", "choices_in", "messages_in", "payloads", "taken",
 ]  # fmt: skip
 
@@ -85,6 +85,10 @@ class SumBounds:
     colluding: int = 0
 
 
+DRAWN = 40
+"""The number of rounds that are drawn where no formula says if a sum is opened."""
+
+
 @dataclass(frozen=True)
 class Opening:
     """The conditions of one sum of a round that depend on the numbers of clients alone.
@@ -92,13 +96,15 @@ class Opening:
     `fewest`: the least joined clients of a sum; `carries` raises ValueError for a number of joined clients that cannot
     carry C. `opens` returns the probability that the sum is opened where, of a number of clients that joined, another
     number is left from masking to the end; None where it depends on more than these numbers. `masks`: clients send
-    masked values, so that a sum that is not opened ends the run.
+    masked values, so that a sum that is not opened ends the run. `drawn`, where more than these numbers decides: the
+    number of `DRAWN` drawn rounds with a sum if each called client is lost with a probability before it is in.
     """
 
     fewest: int
     carries: Callable[[int], object] = lambda joined: None
     opens: Callable[[int, int], float | None] = lambda joined, left: 1.0 if left == joined else None
     masks: bool = True
+    drawn: Callable[[float], int] | None = None
 
     def begins(self, joined: int) -> bool:
         """Return true if a sum begins among `joined` clients."""

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -445,7 +446,9 @@ class FlamingoAveraging(SecureAveraging):
             degree_of(joined, tolerance, called)
             decryptors.Decryptors.of(joined, chosen, tolerance, called)
 
-        return [Opening(self.least(tables, called), carries)]
+        least = self.least(tables, called)
+        drawn = partial(flamingo.drawn_sums, called, chosen, tolerance, least)
+        return [Opening(least, carries, drawn=drawn)]
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """The decryptors and graphs of the rounds, and how many of them each withstands the loss of."""

@@ -83,11 +83,11 @@ from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYT
 from tacit.protocols.crypto.words import WHOLE, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
-from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.parts import DRAWN, Among, Part, Taken, messages_in
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
-from tacit.protocols.sums.decryptors import KeyRing, Titles, is_signed, opened, sealed
+from tacit.protocols.sums.decryptors import Decryptors, KeyRing, Titles, is_signed, opened, sealed
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.members import exceeded_by
 from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, SPLIT, STAYS_MASKED
@@ -95,7 +95,7 @@ from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_ro
 from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
-from tacit.sim.streams import derive
+from tacit.sim.streams import derive, generator
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
@@ -190,6 +190,43 @@ def _in_gaps(degree: Degree, tolerance: Tolerance) -> int:
     return exceeded_by(n, degree.colluding, places, tolerance.allowed / math.comb(n, 2))[0]
 
 
+def _problem(
+    graph: Graph | None, members: int, tolerance: Tolerance, called: int, survivors: Sequence[str], least: int
+) -> Reason:
+    """The problem of a set of `survivors` of the `members`; "" if there is none."""
+    if len(survivors) < least:
+        return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
+    if graph is not None:
+        left, degree = frozenset(survivors), degree_of(members, tolerance, called)
+        for name in survivors:
+            if (count := len(left.intersection(graph.neighbours(name)))) < degree.threshold:
+                return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=degree.threshold)
+        colluding = _in_gaps(degree, tolerance)
+        if count := graph.smallest_part(survivors, colluding, least):
+            return Reason(SPLIT, count=count, colluding=colluding, least=least)
+    return Reason()
+
+
+@cache
+def drawn_sums(clients: int, decryptors: int | None, tolerance: Tolerance, least: int, lost: float) -> int:
+    """The number of `DRAWN` drawn rounds with a sum if each of the `clients` is `lost` with a probability.
+
+    Lost clients send no masked vector and sign nothing. `decryptors`: as chosen; `least`: the fewest clients in a sum.
+    Raises ValueError where that number of clients cannot carry those that the `tolerance` assumes to collude.
+    """
+    degree, among = degree_of(clients, tolerance, clients), Decryptors.of(clients, decryptors, tolerance, clients)
+    random, names = generator(0, "drawn sums", clients), tuple(map(str, range(clients)))
+    order = tuple(names[place] for place in random.permutation(clients))
+    graph = None if degree.complete else Graph(names, order, degree.k)
+    found = 0
+    for _ in range(DRAWN):
+        left = random.random(clients) >= lost
+        signing = int(left[random.permutation(clients)[: among.count]].sum())
+        survivors = [name for name, there in zip(names, left, strict=True) if there]
+        found += signing >= among.quorum and not _problem(graph, clients, tolerance, clients, survivors, least)
+    return found
+
+
 @dataclass(frozen=True)
 class Round:
     """A round of sums under the keys of `ring`, as everybody works it out."""
@@ -213,17 +250,7 @@ class Round:
 
     def problem(self, survivors: Sequence[str], least: int) -> Reason:
         """The problem of labels by which `survivors` are in; "" if there is none."""
-        if len(survivors) < least:
-            return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
-        if self.graph is not None:
-            left, degree = frozenset(survivors), degree_of(len(self.ring.names), self.tolerance, self.called)
-            for name in survivors:
-                if (count := len(left.intersection(self.neighbours(name)))) < degree.threshold:
-                    return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=degree.threshold)
-            colluding = _in_gaps(degree, self.tolerance)
-            if count := self.graph.smallest_part(survivors, colluding, least):
-                return Reason(SPLIT, count=count, colluding=colluding, least=least)
-        return Reason()
+        return _problem(self.graph, len(self.ring.names), self.tolerance, self.called, survivors, least)
 
     def pairs(self, survivors: Sequence[str]) -> list[tuple[str, str]]:
         """Each pair of one that is in and a neighbour that is out."""

@@ -24,11 +24,12 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from tacit.protocols.parts import Opening, SumBounds
+from tacit.protocols.parts import DRAWN, Opening, SumBounds
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.rounds.rounds import ENROLL
 from tacit.protocols.steps import Stage
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.dropouts import Dropout
@@ -37,7 +38,7 @@ from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration
 
-__all__ = ["Odds", "odds_of", "rounds_needed"]
+__all__ = ["Odds", "Refusals", "odds_of", "refusals_of", "rounds_needed"]
 
 _MOST = 40
 """The most clients for an exact result of XCLP. The time grows with the fourth power, to 0.1 s for this number."""
@@ -69,6 +70,16 @@ class Odds(Struct, frozen=True):
     keys: tuple[str, ...]
     need: str
     rounds: int = 1
+
+
+class Refusals(Struct, frozen=True):
+    """How many of `DRAWN` drawn rounds end `without` a sum under the losses of the `keys`, and the value of
+    training.tolerated_dropouts with which `fewer` of them do; None if there is none."""
+
+    keys: tuple[str, ...]
+    without: int
+    value: float | None
+    fewer: int
 
 
 class _Loss(Struct, frozen=True):
@@ -117,6 +128,50 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = (), share: float =
     chance = _completes(bounds, called, known)
     words = "binomial" if alike else "Poisson-binomial"
     return Odds(chance, words, tuple(one.key for one in known), _need(bounds, called))
+
+
+def refusals_of(scenario: Scenario) -> Refusals | None:
+    """The drawn rounds without a sum where no formula applies, but losses are drawn in each round; None elsewhere."""
+    keys, lost = _lost_in_a_round(scenario)
+    if not lost or scenario.data.clients > _MOST_OF_AVERAGES:
+        return None
+    without = _without_sum(scenario, lost)
+    if not without:
+        return None
+    training = scenario.training
+    for percent in range(math.ceil(100 * lost - 1e-9), math.floor(100 * training.tolerated_dropouts + 1e-9), -1):
+        other = structs.replace(training, tolerated_dropouts=percent / 100)
+        fewer = _without_sum(structs.replace(scenario, training=other), lost)
+        if fewer is not None:  # the largest allowed
+            return Refusals(keys, without, percent / 100 if fewer < without else None, fewer)
+    return Refusals(keys, without, None, without)
+
+
+def _without_sum(scenario: Scenario, lost: float) -> int | None:
+    """The number of drawn rounds without a sum; None if a formula decides, or too many clients may be lost."""
+    drawn = [one.drawn for one in PROTOCOLS[scenario.protocol.name].openings(scenario, _called(scenario)) if one.drawn]
+    try:
+        return DRAWN - drawn[0](lost) if len(drawn) == 1 else None
+    except ValueError:
+        return None
+
+
+def _lost_in_a_round(scenario: Scenario) -> tuple[tuple[str, ...], float]:
+    """The keys of faults that take a share or a count of all clients down in each round, and the probability that a
+    client is lost by them before it has sent masked values. Each step of a fault is equally likely."""
+    stages, keys, kept = _stages(scenario), list[str](), 1.0
+    places = _COUNTED["average"]
+    enrolment = {step.name for step in ENROLL}
+    for number, fault in enumerate(scenario.fault):
+        if not isinstance(fault, Crash | Leave) or not fault.is_drawn or fault.party not in ("client/*", "client/?*"):
+            continue
+        steps = fault.steps or [name for name in stages if name not in enrolment]
+        early = sum(stages.get(step, "") in places for step in steps) / len(steps)
+        share = fault.share if fault.count is None else fault.count / scenario.data.clients
+        if early and share and fault.round is None:
+            keys.append(f"fault.{number}")
+            kept *= 1 - share * early
+    return tuple(keys), 1 - kept
 
 
 def _called(scenario: Scenario) -> int:

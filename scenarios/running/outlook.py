@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from tacit.protocols.parts import DRAWN
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files import checks
-from tacit.scenarios.files.odds import odds_of
+from tacit.scenarios.files.odds import odds_of, refusals_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault
 from tacit.sim.grammar import in_number
 
-__all__ = ["cautions", "survival_cautions"]
+__all__ = ["cautions", "survival_cautions", "tolerance_cautions"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,22 @@ _kept: dict[str, list[str]] = {}
 def cautions(scenario: Scenario) -> list[str]:
     """Return a line for each choice that costs a run its secrecy or its time, or makes it unlikely that it
     completes."""
-    return [in_number(line) for line in (*checks.cautions(scenario), *survival_cautions(scenario))]
+    found = (*checks.cautions(scenario), *tolerance_cautions(scenario), *survival_cautions(scenario))
+    return [in_number(line) for line in found]
+
+
+def tolerance_cautions(scenario: Scenario) -> list[str]:
+    """Return a line if a tenth of drawn rounds or more end without a sum, because more clients may be lost in each
+    round than `training.tolerated_dropouts` allows for; with a value by which fewer do, if there is one."""
+    if scenario.expect.outcome not in (None, "completed") or (found := refusals_of(scenario)) is None:
+        return []
+    if 10 * found.without < DRAWN:
+        return []
+    named = " and ".join(_named(scenario, key) for key in found.keys)
+    key = f"training.tolerated_dropouts(={scenario.training.tolerated_dropouts:g})"
+    without = f"{found.without} of {DRAWN} drawn rounds end without a sum of {scenario.training.averaging}"
+    advice = "" if found.value is None else f"; with {found.value:g} it is {found.fewer}"
+    return [f"{named}: {without}, as more clients may be lost than {key} allows for{advice}"]
 
 
 def survival_cautions(scenario: Scenario) -> list[str]:

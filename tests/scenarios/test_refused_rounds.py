@@ -1,0 +1,100 @@
+"""The caution where a sum of Flamingo would often be refused for the losses that a scenario's faults foresee."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit import load
+from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.sums.flamingo import drawn_sums
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.odds import refusals_of
+from tacit.scenarios.running.fates import fates_of
+from tacit.scenarios.running.outlook import tolerance_cautions
+
+SCENARIO = """
+title = "Losses in each round"
+seed = 1
+[data]
+name = "digits"
+clients = 200
+labeled = 1.0
+[protocol]
+name = "fedavg"
+[model]
+name = "linear"
+[training]
+averaging = "flamingo"
+value_bits = 16
+rounds = 50
+min_clients = 120
+[[fault]]
+kind = "crash"
+party = "client/*"
+share = 0.3
+step = "sum.mask"
+back_after = "0s"
+"""
+SMALL = ("data.clients=30", "training.min_clients=18")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "losses.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_sum_that_is_often_refused_gets_a_line_with_a_value_by_which_it_is_not(file: Path) -> None:
+    (line,) = tolerance_cautions(load(file))
+    found = refusals_of(load(file))
+    assert found is not None and found.value == 0.23  # with 0.24, more than a third could be lost or corrupt
+    assert 15 <= found.without <= 30 and found.fewer <= 10
+    assert line == (
+        f"fault.0.share = 0.3: {found.without} of 40 drawn rounds end without a sum of flamingo, as more clients may "
+        f"be lost than training.tolerated_dropouts(=0.1) allows for; with 0.23 it is {found.fewer}"
+    )
+    advised = refusals_of(load(file, ["training.tolerated_dropouts=0.23"]))
+    assert advised is not None and advised.without == found.fewer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["fault.0.share=0.1"],
+        ["fault=[]"],
+        ["fault.0.step=sum.reveal"],  # its masked vector is in
+        ["fault.0.round=3"],
+        ["fault.0.party=client/1*"],
+        ["training.averaging=secure"],
+        ["training.averaging=plain", "fault.0.step=train.update"],
+        ["expect.outcome=aborted"],
+    ],
+)
+def test_other_losses_and_sums_get_none(file: Path, changes: list[str]) -> None:
+    assert tolerance_cautions(load(file, changes)) == []
+
+
+def test_a_count_is_a_share_and_of_any_step_only_those_up_to_masking_count(file: Path) -> None:
+    crash = '{{kind="crash",party="client/*",{},back_after="0s"}}'
+    ways = ('count=9,step="sum.mask"', 'share=0.3,step="sum.mask"', 'share=0.3,step="train.update"', "share=0.3")
+    counted, masked, early, whenever = (
+        refusals_of(load(file, [*SMALL, f"fault=[{crash.format(how)}]"])) for how in ways
+    )
+    assert counted == masked == early is not None
+    assert whenever is None or whenever.without < masked.without
+
+
+def test_predict_prints_the_line(file: Path) -> None:
+    result = CliRunner().invoke(app, ["predict", str(file), *(f"--set={change}" for change in SMALL)])
+    (line,) = [line for line in result.output.splitlines() if "drawn rounds" in line]
+    assert line.startswith("WARNING  fault.0.share = 0.3: ")
+
+
+@pytest.mark.long
+def test_predicted_runs_of_one_round_end_without_a_sum_as_often_as_drawn_ones(file: Path) -> None:
+    scenario = load(file, [*SMALL, "training.rounds=1"])
+    lost = sum(not one.completed for one in fates_of(scenario, range(24)))
+    drawn = 40 - drawn_sums(30, None, Tolerance(0.1, 0.1, 40, 1), 18, 0.3)
+    assert abs(lost / 24 - drawn / 40) < 0.4  # three standard deviations of the difference
