@@ -6,6 +6,11 @@
 - ``.npz``: arrays ``features`` (n, d) of numbers, or uint8 (n, height, width, 1 or 3) of images, ``labels`` (n,) of
   integers with -1 for an unknown label, and, if there are natural clients, ``clients`` (n,) of integers or text.
 
+For a task without classes, labels have another of the `tacit.parties.data.dataset.FORMS`: numbers (a regression), or a
+zero or one for each of several labels. A .csv then has a column for each, all of which are named; an empty cell is an
+unknown number. In an .npz ``labels`` is (n,) or (n, k) of them, NaN for an unknown number, and ``names`` (k,), if it is
+there, holds their names as text.
+
 Classes are the distinct labels of the whole file, in numeric order if all are whole numbers and otherwise in
 alphabetical order; a `limit` therefore never renumbers them.
 """
@@ -44,22 +49,34 @@ _DEFLATED = 1100  # the most bytes that one byte of a compressed archive may sta
 
 
 def load_file(
-    path: str | Path, label_column: str = "label", client_column: str = "client", limit: int | None = None
-) -> Dataset:
-    """The data set in a .csv or .npz file, or its first `limit` rows.
+    path: str | Path, label_column: str = "label", client_column: str = "client", limit: int | None = None,
+    form: str = "class",
+) -> Dataset:  # fmt: skip
+    """The data set in a .csv or .npz file, or its first `limit` rows, with labels of the `form`: "class", "numbers" or
+    "several".
 
     The module's docstring gives the two formats. The column names apply to .csv only; there the client
-    column may be absent. Raises DataError naming file, row and column. The row of a .csv is the line of the
+    column may be absent, and for labels that are no classes, `label_column` may name several columns, with commas
+    between the names. Raises DataError naming file, row and column. The row of a .csv is the line of the
     file, counted from 1; that of a .npz is the array's index, from 0.
     """
     path = Path(path)
     if path.suffix not in _READERS:
         raise DataError(f"{path}: a data file ends in {' or '.join(_READERS)}")
     try:
-        dataset = _READERS[path.suffix](path, label_column, client_column)
+        if form not in _OTHERS:
+            dataset = _READERS[path.suffix](path, label_column, client_column)
+        elif path.suffix == ".csv":
+            dataset = _read_csv(path, [name.strip() for name in label_column.split(",")], client_column, form)
+        else:
+            dataset = _read_npz(path, label_column, client_column, form)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     return dataset.first(limit)
+
+
+_OTHERS = ("numbers", "several")
+"""The forms of labels that a file may have besides classes."""
 
 
 def _numbered(values: Iterable[str]) -> dict[str, int]:
@@ -71,6 +88,27 @@ def _numbered(values: Iterable[str]) -> dict[str, int]:
     except ValueError:
         ordered = sorted(distinct)
     return {value: index for index, value in enumerate(ordered)}
+
+
+def _learnable(path: Path, labels: NDArray[np.float64], form: str, rows: Sequence[int] | None, names: Sequence[str]
+) -> NDArray[np.generic]:  # fmt: skip
+    """Labels (n, k) in the type of their `form`. Raises DataError if one of several labels is neither 0 nor 1."""
+    if form == "numbers":
+        return labels
+    if (bad := (labels != 0) & (labels != 1)).any():
+        row, column = np.argwhere(bad)[0]
+        place = f"row {row if rows is None else rows[row]}, label {names[column]!r}"
+        shown = "is empty" if np.isnan(labels[row, column]) else f"{labels[row, column]:g} is neither 0 nor 1"
+        raise DataError(f"{path}: {place}: {shown}; every label of a row is 0 or 1")
+    return labels.astype(np.uint8)
+
+
+def _members(clients: list[str] | None) -> tuple[NDArray[np.int64] | None, tuple[str, ...] | None]:
+    """The number of the client of each row, and the names of clients; None without clients."""
+    if clients is None:
+        return None, None
+    numbers = _numbered(clients)
+    return np.array([numbers[client] for client in clients], dtype=np.int64), tuple(numbers)
 
 
 def _assemble(
@@ -96,41 +134,44 @@ def _assemble(
             first[label] = f"row {number if rows is None else rows[number]}{client}"
     checking.check_alike(first, place, str(path))
     codes = np.array([-1 if label is None else classes[label] for label in labels], dtype=np.int64)
-    members, names = None, None
-    if clients is not None:
-        numbers = _numbered(clients)
-        members, names = np.array([numbers[client] for client in clients], dtype=np.int64), tuple(numbers)
-    made = Dataset(path.stem, features, codes, tuple(classes), members, names, columns)
+    made = Dataset(path.stem, features, codes, tuple(classes), *_members(clients), columns)
     return checking.checked(made, str(path))
 
 
 # --- .csv
 
 
-def _read_csv(path: Path, label_column: str, client_column: str) -> Dataset:
+def _read_csv(path: Path, label_column: str | Sequence[str], client_column: str, form: str = "class") -> Dataset:
+    """The data set in the file, with the class in a column, or other labels in one column or several."""
+    labels = [label_column] if isinstance(label_column, str) else label_column
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:
-            return _parse_csv(path, csv.reader(lines), label_column, client_column)
+            return _parse_csv(path, csv.reader(lines), labels, client_column, form)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
     except csv.Error as error:
         raise DataError(f"{path}: is not comma-separated values ({error})") from error
 
 
-def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_column: str) -> Dataset:
+def _parse_csv(
+    path: Path, reader: "_csv.Reader", label_columns: Sequence[str], client_column: str, form: str
+) -> Dataset:
     header = [name.strip() for name in next(reader, [])]
-    if label_column not in header:
+    if missing := [name for name in label_columns if name not in header]:
         shown = ", ".join(repr(name) for name in header[:10]) + (", ..." if len(header) > 10 else "")
         raise DataError(
-            f"{path}: the first line must name the columns, among them {label_column!r}; it is {shown or 'empty'}"
+            f"{path}: the first line must name the columns, among them {missing[0]!r}; it is {shown or 'empty'}"
         )
+    if repeated := sorted({name for name in label_columns if label_columns.count(name) > 1}):
+        raise DataError(f"{path}: the column of labels {repeated[0]!r} is named more than once")
     if repeated := sorted({name for name in header if header.count(name) > 1}):
         raise DataError(f"{path}: the first line names {repeated[0]!r} more than once")
-    label_at = header.index(label_column)
+    labels_at = [header.index(name) for name in label_columns]
     client_at = header.index(client_column) if client_column in header else None
-    features_at = [place for place in range(len(header)) if place not in (label_at, client_at)]
+    features_at = [place for place in range(len(header)) if place not in (*labels_at, client_at)]
     if not features_at:
-        raise DataError(f"{path}: no column is left for features beside {label_column!r} and {client_column!r}")
+        beside = ", ".join(map(repr, label_columns))
+        raise DataError(f"{path}: no column is left for features beside {beside} and {client_column!r}")
 
     for place in features_at:
         if not header[place] or header[place].startswith(_UNNAMED):
@@ -140,6 +181,7 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
             )
 
     numbers, labels, clients, lines = array("d"), list[str | None](), list[str](), array("q")
+    targets, classes = array("d"), form not in _OTHERS
     for cells in reader:
         if not cells:
             continue  # a blank line
@@ -149,17 +191,25 @@ def _parse_csv(path: Path, reader: "_csv.Reader", label_column: str, client_colu
         for place in features_at:
             numbers.append(_number(path, row, header[place], cells[place]))
         lines.append(row)
-        labels.append(cells[label_at].strip() or None)
+        if classes:
+            labels.append(cells[labels_at[0]].strip() or None)
+        for place in () if classes else labels_at:
+            targets.append(_number(path, row, header[place], cells[place]) if cells[place].strip() else math.nan)
         if client_at is not None:
             clients.append(cells[client_at].strip())
             if not clients[-1]:
                 raise DataError(f"{path}: row {row}, column {client_column!r}: is empty; every row needs a client")
-    if not labels:
+    if not lines:
         raise DataError(f"{path}: holds no rows below the first line")
-    features = np.array(numbers, dtype=np.float64).reshape(len(labels), len(features_at))
+    features = np.array(numbers, dtype=np.float64).reshape(len(lines), len(features_at))
     columns = tuple(header[place] for place in features_at)
     known = clients if client_at is not None else None
-    return _assemble(path, features, labels, known, f"column {label_column!r}", columns, lines)
+    if classes:
+        return _assemble(path, features, labels, known, f"column {label_columns[0]!r}", columns, lines)
+    found = np.array(targets, dtype=np.float64).reshape(len(lines), len(labels_at))
+    wanted = _learnable(path, found, form, lines, label_columns)
+    made = Dataset(path.stem, features, wanted, tuple(label_columns), *_members(known), columns)
+    return checking.checked(made, str(path))
 
 
 def _number(path: Path, row: int, column: str, cell: str) -> float:
@@ -178,7 +228,7 @@ def _number(path: Path, row: int, column: str, cell: str) -> float:
 # --- .npz
 
 
-def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
+def _read_npz(path: Path, label_column: str, client_column: str, form: str = "class") -> Dataset:
     with path.open("rb") as file:
         start = file.read(len(_SINGLE_ARRAY))
     if start == _SINGLE_ARRAY:
@@ -196,15 +246,18 @@ def _read_npz(path: Path, label_column: str, client_column: str) -> Dataset:
         if name not in arrays:
             raise DataError(f"{path}: array {name!r} is missing; 'features' and 'labels' are required")
     features = _npz_features(path, arrays["features"])
-    labels = _npz_labels(path, arrays["labels"], len(features))
     clients = _npz_clients(path, arrays["clients"], len(features)) if "clients" in arrays else None
+    if form in _OTHERS:
+        wanted, names = _npz_targets(path, arrays, len(features), form)
+        return checking.checked(Dataset(path.stem, features, wanted, names, *_members(clients)), str(path))
+    labels = _npz_labels(path, arrays["labels"], len(features))
     return _assemble(path, features, labels, clients, "array 'labels'")
 
 
 def _npz_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     most = _DEFLATED * path.stat().st_size
     with ZipFile(path) as archive:
-        members = {name: f"{name}.npy" for name in ("features", "labels", "clients")}
+        members = {name: f"{name}.npy" for name in ("features", "labels", "clients", "names")}
         there = set(archive.namelist())
         return {name: _array(archive, member, most) for name, member in members.items() if member in there}
 
@@ -265,6 +318,25 @@ def _npz_labels(path: Path, labels: NDArray[np.generic], rows: int) -> list[str 
         if not float(label).is_integer() or label < -1:
             raise DataError(f"{path}: array 'labels', row {row}: {label} is not an integer >= -1 (-1: unknown)")
     return [None if label == -1 else str(int(label)) for label in labels.tolist()]
+
+
+def _npz_targets(
+    path: Path, arrays: dict[str, NDArray[np.generic]], rows: int, form: str
+) -> tuple[NDArray[np.generic], tuple[str, ...]]:
+    """The labels (n, k) that are no classes, and their names. Raises DataError."""
+    labels, names = arrays["labels"], arrays.get("names")
+    if labels.dtype.kind not in "biuf" or labels.ndim not in (1, 2) or len(labels) != rows or 0 in labels.shape:
+        shape = f"type {labels.dtype} and shape {labels.shape}"
+        raise DataError(f"{path}: array 'labels' has {shape}; it must hold real numbers, ({rows},) or ({rows}, k)")
+    found = labels.astype(np.float64).reshape(rows, -1)
+    if names is None:
+        known = tuple(f"label {place}" for place in range(found.shape[1])) if found.shape[1] > 1 else ("label",)
+    elif names.dtype.kind == "U" and names.shape == (found.shape[1],):
+        known = tuple(map(str, names.tolist()))
+    else:
+        problem = f"has type {names.dtype} and shape {names.shape}; it must hold text, ({found.shape[1]},)"
+        raise DataError(f"{path}: array 'names' {problem}")
+    return _learnable(path, found, form, None, known), known
 
 
 def _npz_clients(path: Path, clients: NDArray[np.generic], rows: int) -> list[str]:

@@ -15,7 +15,7 @@ from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from tacit.parties.data.splits import Shards, shards
-from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.datasets.error import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.experiment.parts import Parts
@@ -129,12 +129,12 @@ def _parts_of(scenario: Scenario) -> Parts:
         _check_memory(data.clients)
         return Parts(replace(_PLACEHOLDER, points=np.zeros((data.clients, 1)), labels=np.zeros(data.clients, np.int64)))
     if not needs.testing:
-        return Parts(_all_rows(data, scenario.seed))
+        return Parts(_all_rows(scenario))
     test: Dataset | None = None
     if data.path and data.test is None:
-        held = _all_rows(data, scenario.seed)
+        held = _all_rows(scenario)
     else:
-        whole, rest = load_split(data.name) if data.test is None else _test_split(data, data.test, scenario.seed)
+        whole, rest = load_split(data.name) if data.test is None else _test_split(scenario, data.test)
         held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
     held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _other_source(name, data))
     share, n = scenario.training.validation, len(held.labels)
@@ -189,22 +189,35 @@ def split(held: Dataset, data: Data, seed: int) -> Shards:
     )
 
 
-def _all_rows(data: Data, seed: int) -> Dataset:
+def _all_rows(scenario: Scenario) -> Dataset:
     """All data to distribute when no rows are held out for testing, unless `data.test` sets some."""
+    data = scenario.data
     if data.test is not None:
-        whole = _test_split(data, data.test, seed)[0].first(data.limit)
+        whole = _test_split(scenario, data.test)[0].first(data.limit)
     elif data.path:
-        whole = load_file(data.path, data.label_column, data.client_column, data.limit)
+        whole = _in_file(scenario).first(data.limit)
     else:
         whole = load(data.name, data.limit)
     return featured(whole, data.features)
 
 
-def _test_split(data: Data, test: int, seed: int) -> tuple[Dataset, Dataset]:
+def _test_split(scenario: Scenario, test: int) -> tuple[Dataset, Dataset]:
     """All rows but `test` of them, and these `test` rows, drawn with the seed. Numbers of a file are used unchanged."""
-    if data.path:
-        return drawn(load_file(data.path, data.label_column, data.client_column), test, seed)
-    return load_drawn(data.name, test, seed)
+    if scenario.data.path:
+        return drawn(_in_file(scenario), test, scenario.seed)
+    return load_drawn(scenario.data.name, test, scenario.seed)
+
+
+def _in_file(scenario: Scenario) -> Dataset:
+    """The data in the file `data.path`, with labels of the form that the task learns. Raises DataError."""
+    data, name = scenario.data, scenario.training.task
+    learns = "training.task" in PROTOCOLS[scenario.protocol.name].uses and name in TASKS
+    form = task_of(name).form if learns else "class"
+    found = load_file(data.path, data.label_column, data.client_column, form=form)
+    if found.targets is not None and is_outline(found):
+        use = f"the task {name!r} needs the labels themselves; choose a task of classes"
+        raise DataError(f"{data.path}: is an outline, which has labels of classes only; {use}")
+    return found
 
 
 def _other_source(name: str, data: Data) -> Dataset:

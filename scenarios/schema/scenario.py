@@ -160,7 +160,13 @@ class Data(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     path: Annotated[
         str, about("CSV or NPZ file with your own data; the path is relative to the scenario file.", unit="file")
     ] = ""
-    label_column: Annotated[str, about("Column of `path` with the class.")] = "label"
+    label_column: Annotated[
+        str,
+        about(
+            "Column of `path` with the class. For a task without classes (`training.task`), the columns with the "
+            "numbers, or with zeros and ones, with commas between their names."
+        ),
+    ] = "label"
     client_column: Annotated[
         str, about('Column of `path` that names the client of each row, for `partition = "natural"`.')
     ] = "client"
