@@ -29,6 +29,8 @@ __all__ = [
     "counting",
     "more_than",
     "prefixed",
+    "shown_of_clients",
+    "spread_of",
 ]
 
 
@@ -88,6 +90,19 @@ class Round(Struct, frozen=True, kw_only=True):
         """The lost clients as a table shows them."""
         shown = self.lost[:SHOWN]
         return ", ".join(shown) + more_than(shown, self.lost) or "nobody"
+
+
+def spread_of(evaluation: Mapping[str, float]) -> str:
+    """The metric in figures of an evaluation by clients whose spread over clients these have; "" without figures."""
+    # Metrics come first, and one of a user's may end like this.
+    return next((name.removesuffix("_worst") for name in reversed([*evaluation]) if name.endswith("_worst")), "")
+
+
+def shown_of_clients(evaluation: Mapping[str, float]) -> dict[str, float]:
+    """The figures of an evaluation by clients that tables show: the metric with a spread, the loss, and the worst."""
+    score = spread_of(evaluation)
+    names = dict.fromkeys((score, "loss", f"{score}_worst"))
+    return {name: evaluation[name] for name in names if name in evaluation}
 
 
 def prefixed(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import task_of
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.round import PRIVATE, Called, Record
 from tacit.protocols.parts import Among, Part
@@ -69,16 +70,19 @@ class Tested:
     def figures(self) -> dict[str, float]:
         """The metrics over all points, the number of clients and points, and how the first metric spreads over clients.
 
-        The spread is that of the accuracy, or of the loss where there is none: its mean, its 10th and 90th percentile,
-        and the worst. Each client counts alike; those without points do not count.
+        The spread is that of the task's score, of the accuracy where clients send counts of classes, or of the loss if
+        there is neither: its mean, its 10th and 90th percentile, and the worst. Each client counts alike; those without
+        points do not count.
         """
         found = self.total.metrics
         if not found:
             return {}
-        name = "accuracy" if "accuracy" in found else "loss"
+        task = task_of(self.total.spec.task)
+        name = next(one for one in (task.score, "accuracy", "loss") if one in found)
+        larger = task.larger_is_better if name == task.score else name == "accuracy"
         values = np.array([one.metrics[name] for one in self.each.values() if one.points])
         low, high = np.percentile(values, _SHARES)
-        worst = values.min() if name == "accuracy" else values.max()
+        worst = values.min() if larger else values.max()
         spread = {"mean": values.mean(), "p10": low, "p90": high, "worst": worst}
         counted = {"clients": float(len(values)), "points": float(self.total.points)}
         return found | {f"{name}_{key}": float(value) for key, value in spread.items()} | counted

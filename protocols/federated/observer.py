@@ -19,7 +19,7 @@ from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed
+from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import Tested, tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
@@ -32,9 +32,6 @@ from tacit.sim.world import World
 
 __all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
-
-_SHOWN = ("accuracy", "loss", "accuracy_worst", "loss_worst")
-"""The figures of clients that the table of rounds shows, with the metrics of tasks without classes."""
 
 _MOST_NAMED = 200
 """The most clients whose figures are in a result."""
@@ -68,7 +65,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     fit: dict[str, float] = msgspec.field(default_factory=dict)
 
     def own(self) -> dict[str, float]:
-        tested = {f"clients' {name}": self.evaluation[name] for name in _SHOWN if name in self.evaluation}
+        tested = prefixed("clients' ", shown_of_clients(self.evaluation))
         return self.metrics | tested | prefixed(FIT, self.fit)
 
     @property

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tacit.parties.fleet.energy import Energy
 from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
-from tacit.protocols.experiment.simulated import ACCURACY
+from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, spread_of
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.scenarios.console.printing import Table, print_lines, table
@@ -141,12 +141,12 @@ def metric_lines(result: Result) -> list[Labelled]:
         lines.append(Labelled("fit", f"{_figures(result.fit)}   (means over clients; no client sends them)"))
     if tested := result.evaluation:
         clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
-        score = "accuracy" if "accuracy" in tested else "loss"
+        score = spread_of(tested)
         spread = {name: tested[f"{score}_{name}"] for name in ("mean", "p10", "p90", "worst")}
         over = {name: value for name, value in tested.items() if not name.startswith(f"{score}_")}
         pooled = {name: value for name, value in over.items() if name not in ("clients", "points")}
         lines.append(Labelled("clients", f"{_figures(pooled)}   ({points} of {clients}, held out)"))
-        lines.append(Labelled("", f"{score} of a client: {_figures(spread)}"))
+        lines.append(Labelled("", f"{score.replace('_', ' ')} of a client: {_figures(spread)}"))
     return lines
 
 
@@ -322,7 +322,9 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     scores = [*dict.fromkeys(name for cell in cells for name in cell.ranges)] or ([] if outputs else [ACCURACY])
     found = [*(title for name in scores for title in (name, "range")), *(["output"] if outputs else [])]
     every = dict.fromkeys(name for cell in cells for name in cell.measured if name not in scores)
-    measured = [name for name in every if not name.startswith("clients_") or name in _OF_CLIENTS]
+    of_clients = {name.removesuffix("_worst") for name in every if name.startswith(CLIENTS) and name.endswith("_worst")}
+    shown = {"clients_loss", *of_clients, *(f"{name}_worst" for name in of_clients)}
+    measured = [name for name in every if not name.startswith(CLIENTS) or name in shown]
     found += [name.replace("_", " ") for name in measured]
     energy = any(cell.joules for cell in cells)
     figures = ("runs", *found, "virtual time", "bytes", *(["energy"] if energy else []))
@@ -351,10 +353,6 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     columns = (*swept, *figures, *(["lost"] if losses else []), "not\ncompleted")
     last = [name.replace("_", " ") for name in reversed(measured)]
     return table(columns, map(row, cells), figures, optional=(*last, "range"))
-
-
-_OF_CLIENTS = ("clients_accuracy", "clients_accuracy_worst", "clients_loss", "clients_loss_worst")
-"""The figures of an evaluation by clients that the table of a sweep shows."""
 
 
 def paired_table(found: Sequence[Difference]) -> Table:

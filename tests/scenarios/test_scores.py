@@ -126,3 +126,20 @@ def test_an_expected_accuracy_says_what_there_is_instead(tmp_path: Path) -> None
     result = run(load(EXAMPLES / "diabetes.toml", changes), out=tmp_path / "run")
     said = "expect.accuracy_at_least: expected 0.5 or more, got no accuracy: the score of the task is rmse"
     assert result.unmet == [said]
+
+
+def test_clients_that_test_spread_in_the_score(tmp_path: Path) -> None:
+    changes = ("training.rounds=1", "training.evaluation=plain", "data.held_out=0.3")
+    result = run(load(EXAMPLES / "diabetes.toml", [*CHANGES, *changes]), out=tmp_path / "run")
+    each = [one["rmse"] for one in result.evaluation_by_client.values()]
+    assert len(set(each)) == 5
+    assert result.evaluation["rmse_worst"] == max(each)  # smaller is better
+    assert result.evaluation["rmse_mean"] == pytest.approx(sum(each) / 5)
+    assert not [name for name in result.evaluation if name.startswith(("loss_", "accuracy"))]
+    assert set(result.round_records[0].own()) > {"clients' rmse", "clients' loss", "clients' rmse_worst"}
+    assert [line for line in map(str, outcome_lines(result)) if "rmse of a client: mean" in line]
+    done = tacit(
+        "sweep", EXAMPLES / "diabetes.toml", "--over", "training.epochs=1,2", "--out", tmp_path / "sweep",
+        *(word for change in (*CHANGES, *changes) for word in ("--set", change)),
+    )  # fmt: skip
+    assert "clients rmse worst" in " ".join(done.split())
