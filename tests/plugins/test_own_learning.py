@@ -135,6 +135,7 @@ OPTIONS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_fedavg_equals_an_independent_loop(example: Callable[..., Scenario], tmp_path: Path, name: str) -> None:
     constant = ["training.decay_rounds=0", "training.warmup_rounds=0", "training.weighting=equal"]
+    constant += ["training.evaluation=none", "data.held_out=0"]
     scenario = example(name, *constant, *OPTIONS.get(name, []), "training.labeled_batch=1000", 'engine="inline"')
     result = run(scenario, out=tmp_path / "run")
     with np.load(result.folder / "model.npz") as arrays:
@@ -145,6 +146,14 @@ def test_fedavg_equals_an_independent_loop(example: Callable[..., Scenario], tmp
 
 
 # --- in every way to run
+
+
+def test_clients_of_fedbn_test_the_model_with_their_own_normalisation(
+    example: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    result = run(example("fedbn", "training.rounds=1"), out=tmp_path / "run", engine="inline")
+    assert set(result.evaluation_by_client) == {f"client/{number}" for number in range(5)}
+    assert result.evaluation["accuracy_worst"] <= result.evaluation["accuracy_mean"]
 
 
 @pytest.mark.parametrize(
