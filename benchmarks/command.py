@@ -11,7 +11,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from tacit.scenarios.command.guarding import guarded
-from tacit.scenarios.command.options import Debug, PlainCommand, group
+from tacit.scenarios.command.options import Debug, PlainCommand, Seed, Set, group
 
 __all__ = ["app"]
 
@@ -215,6 +215,48 @@ def survival(
     return benchmark.main(runs or (50 if quick else 1000), json_file, only)
 
 
+def paper_scale(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Scenario with the table (default: training-cifar10-iid).")
+    ] = "",
+    row: Annotated[str, typer.Option(help="Row of the cell (default: FedAvg+XCLP).")] = "",
+    column: Annotated[str, typer.Option(help="Column of the cell (default: the first one).")] = "",
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of rounds (default: 1500 on a GPU, 15 on a processor; quick: 10)."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="Stop at the last checkpoint within this many minutes (default: run to the end)."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Resume the stopped run in DIR; only --minutes and --json go with it."),
+    ] = None,
+    changes: Set = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to create (default: runs/NAME-SEED-NUMBER).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use the table's small scale on the bundled digits, for ten rounds.")
+    ] = False,
+    json_file: JsonFile = None,
+    debug: Debug = False,
+) -> int:
+    """Run a cell of a training table at the paper's scale, on a GPU if there is one; print rounds/s and memory."""
+    from tacit.benchmarks import paper_scale as benchmark
+
+    if resume is None:
+        return benchmark.main(
+            table or benchmark.TABLE, row or benchmark.ROW, column, rounds, minutes, changes or (), seed, quick, out,
+            json_file,
+        )  # fmt: skip
+    if table or row or column or rounds or changes or seed is not None or quick or out:
+        raise typer.BadParameter(
+            "continues a run unchanged; only --minutes and --json go with it", param_hint="--resume"
+        )
+    return benchmark.resume(resume, minutes, json_file)
+
+
 def _checked(command: Callable[P, int]) -> Callable[P, int]:
     """Wrap a command so that it first raises FileNotFoundError if the folder of a file to write does not exist."""
 
@@ -228,6 +270,6 @@ def _checked(command: Callable[P, int]) -> Callable[P, int]:
     return checked
 
 
-for _command in (crypto, bytes_, sim, training, costs, scale, sums, attacks, reality, survival):
-    _name = _command.__name__.rstrip("_")
+for _command in (crypto, bytes_, sim, training, costs, scale, sums, attacks, reality, survival, paper_scale):
+    _name = _command.__name__.rstrip("_").replace("_", "-")
     app.command(_name, cls=PlainCommand, epilog=f"Example: tacit bench {_name} --quick")(guarded(_checked(_command)))
