@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tacit.protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
 from tacit.protocols.federated.fedmatch import fedmatch
@@ -11,7 +12,10 @@ from tacit.protocols.federated.method import Extra, Method, Options
 from tacit.protocols.federated.server_update import ServerUpdate
 from tacit.sim.registry import Registry
 
-__all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
+__all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update", "Weighting"]
+
+Weighting = Literal["equal", "points"]
+"""The weight of a model in an average: the same for all, or the points that it was trained on in an epoch."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Algorithm:
     """An algorithm: its `method`, and the server `update` that it always has, if any.
 
     `private`: models are clipped and made noisy (`dp_fedavg`). `predicts`: XCLP follows, once (`fedavg_then_xclp`).
-    `buffered`: the server does not wait for a cohort (`fedbuff`).
+    `buffered`: the server does not wait for a cohort (`fedbuff`). `weighting`: the weights of models in its paper, the
+    default of `training.weighting`. dp-fedavg has equal ones because its noise is made for the change by one model.
     """
 
     method: Callable[[Options], Method]
@@ -27,6 +32,7 @@ class Algorithm:
     private: bool = False
     predicts: bool = False
     buffered: bool = False
+    weighting: Weighting = "equal"
 
     def __call__(self, options: Options) -> Method:
         """The method with these options."""
@@ -35,7 +41,7 @@ class Algorithm:
 
 ALGORITHMS = {
     "fedavg-then-xclp": Algorithm(fedavg.fedavg, predicts=True),
-    "fedavg": Algorithm(fedavg.fedavg),
+    "fedavg": Algorithm(fedavg.fedavg, weighting="points"),
     "fedavg+xclp": Algorithm(pseudo_labelled.fedavg_xclp),
     "fedprop": Algorithm(pseudo_labelled.fedprop),
     "fedprop+mt": Algorithm(pseudo_labelled.fedprop_mt),
@@ -45,7 +51,7 @@ ALGORITHMS = {
     "fedmatch": Algorithm(fedmatch),
     "fedsiam": Algorithm(fedsiam),
     "fedavg+mt": Algorithm(fedavg_mt),
-    "fedprox": Algorithm(fedavg.fedavg, update="fedprox"),
+    "fedprox": Algorithm(fedavg.fedavg, update="fedprox", weighting="points"),
     "scaffold": Algorithm(fedavg.fedavg, update="scaffold"),
     "dp-fedavg": Algorithm(fedavg.fedavg, private=True),
     "fedbuff": Algorithm(fedavg.fedavg, buffered=True),
@@ -57,12 +63,14 @@ class Update:
     """An addition of `training.update` to any algorithm.
 
     `additions` makes the client terms with their server sides, from `training.mu`. `server` computes the next model
-    from the mean model; None uses the mean itself.
+    from the mean model; None uses the mean itself. `weighting`: the weights of models in its paper. By default an
+    algorithm with this addition weighs models by points only if both of their papers do.
     """
 
     description: str
     additions: Callable[[float], tuple[Extra, ...]] = lambda mu: ()
     server: ServerUpdate | None = None
+    weighting: Weighting = "equal"
 
     def __call__(self, mu: float = 0.01) -> tuple[Extra, ...]:
         """The client terms with their server sides; `mu` is the factor of the proximal term."""
@@ -72,8 +80,8 @@ class Update:
 UPDATES: Registry[Update] = Registry(
     "server update",
     {
-        "fedavg": Update("nothing", lambda mu: fedavg.update()),
-        "fedprox": Update("a proximal term", fedprox.update),
+        "fedavg": Update("nothing", lambda mu: fedavg.update(), weighting="points"),
+        "fedprox": Update("a proximal term", fedprox.update, weighting="points"),
         "scaffold": Update("control variates", lambda mu: scaffold.update()),
     },
 )

@@ -549,6 +549,8 @@ def tolerance_of(tables: Any) -> Tolerance:
 class PlainAveraging(Part):
     """`Plain` as a part of a round of training. Its formula uses the settings of `round.Called`."""
 
+    weighs = True
+
     def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
         up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
         return {"LocalModel": None if among.settings.extra else up}
@@ -575,6 +577,12 @@ class SecureAveraging(Part):
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING)
     kind: ClassVar[str] = "secure_sum"
+    weighs: ClassVar[bool] = True
+    """True if models may have other weights than 1."""
+    learned: ClassVar[Mapping[str, str]] = {
+        "client": "with training.value_bits and weights by points: the largest number of labeled points of a client, "
+        "unless training.largest_weight is set"
+    }
     tolerates_share: ClassVar[bool] = False
     """True if training.tolerated_dropouts says how many clients may be lost."""
 

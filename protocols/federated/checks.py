@@ -173,7 +173,9 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
             raise Problem("training.averaging", problem)
         if training.weighting != "equal":
             problem = f'{toml(training.weighting)} does not go with training.averaging = "{Proved.name}", whose proof '
-            raise Problem("training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal"')
+            raise Problem(
+                "training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal", the default with it'
+            )
     if isinstance(averaging, LightSecAgg | ByCommittee):
         if averaging.quantised is None:
             problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
@@ -200,8 +202,11 @@ def _check_coding(training: Training, quantised: Quantised) -> None:
     """Raise Problem if a sum with coded masks cannot hold the values or tolerate the required losses."""
     if quantised.terms * quantised.weight * quantised.largest >= PRIME:
         problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
+        if quantised.weight > 1:
+            problem += f', with training.weighting = "points" and weights of up to {quantised.weight}'
         fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1
-        raise Problem("training.value_bits", f"{problem}; allowed: 2 to {fitting}" if fitting > 1 else problem)
+        allowed = [f"2 to {fitting}"] * (fitting > 1) + ['training.weighting = "equal"'] * (quantised.weight > 1)
+        raise Problem("training.value_bits", f"{problem}; allowed: {', or '.join(allowed)}" if allowed else problem)
     lost, many = training.tolerated_dropouts, quantised.terms
     assumed = Assumed.of(many, training.corrupt_clients, lost)
     try:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
@@ -14,7 +16,7 @@ from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
-from tacit.protocols.federated.algorithms import ALGORITHMS
+from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Weighting
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
@@ -281,6 +283,25 @@ class FederatedTraining(Declaration):
         if key == "protocol.recovery" and self.shares and not isinstance(ROW_SUMS[asked].make(None), Shamir):
             return Shamir.name
         return asked
+
+    def prepared(self, tables: Any) -> Any:
+        """The tables with the default of `training.weighting`, which depends on the algorithm."""
+        if tables.training.weighting is not None:
+            return tables
+        training = msgspec.structs.replace(tables.training, weighting=self._default_weighting(tables))
+        return msgspec.structs.replace(tables, training=training)
+
+    def _default_weighting(self, tables: TrainingTables) -> Weighting:
+        """The weights in the papers of the algorithm and its update, or equal ones in an average without weights."""
+        papers = ALGORITHMS[self.name].weighting, UPDATES[self.value(tables, "training.update")].weighting
+        weighs = secure_averages.ways()[tables.training.averaging].weighs
+        return "points" if weighs and papers == ("points", "points") else "equal"
+
+    def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        weighting = tables.training.weighting
+        what = "averages weigh each model by the points that it was trained on in an epoch"
+        what = what if weighting == "points" else "all models have the same weight in averages"
+        return [*super().notes(tables, shards), f"training.weighting = {toml(weighting)}: {what}"]
 
     def rounds(self, tables: TrainingTables) -> int:
         return tables.training.rounds

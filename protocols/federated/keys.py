@@ -7,7 +7,7 @@ from msgspec import Meta
 from tacit.parties.learning.metrics import OF_CLASSES
 from tacit.parties.learning.spec import MODELS
 from tacit.parties.learning.tasks import TASKS
-from tacit.protocols.federated.algorithms import UPDATES
+from tacit.protocols.federated.algorithms import UPDATES, Weighting
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys, about
 
@@ -297,12 +297,14 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 10
     weighting: Annotated[
-        Literal["equal", "points"],
+        Weighting | None,
         about(
             "Weight of a model in the average: `equal` for all, or `points`, the number of points it was trained on "
-            "in an epoch."
+            "in an epoch. The default is that of the algorithm's paper: `points` for `fedavg` and `fedprox`, `equal` "
+            "for all others. It is also `equal` with another `training.update` than these two, and with `prio3`, "
+            "whose proof bounds no weights."
         ),
-    ] = "equal"
+    ] = None
     min_clients: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         about(

@@ -43,7 +43,7 @@ from tacit.protocols.federated.averaging import (
 )
 from tacit.protocols.identities import KEY_BYTES, is_signed
 from tacit.protocols.outcome import Withdrawn
-from tacit.protocols.parts import Opening, Part, SumBounds
+from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.sums import committee, decryptors, flamingo, lightsecagg, members, reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.sim.hollow import HollowArray, blank
@@ -353,6 +353,7 @@ class ProvedAveraging(SecureAveraging):
 
     takes = (reports.Reports(_task_of, based=True, signs=True),)
     uses = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING[:2])
+    weighs = False
     learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
@@ -474,7 +475,7 @@ class FlamingoAveraging(SecureAveraging):
         return found
 
 
-def ways(private: bool = False) -> dict[str, Part]:
+def ways(private: bool = False) -> dict[str, PlainAveraging | SecureAveraging]:
     """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
     return {
         "plain": PlainAveraging(),

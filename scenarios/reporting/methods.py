@@ -61,6 +61,12 @@ def _paragraph(runs: Sequence[Packed], tacit: str, packages: str) -> str:
     return in_number(" ".join(sentences))
 
 
+_WEIGHTS = {
+    "equal": ", all with equal weight",
+    "points": ", each weighed by the points that it was trained on in an epoch",
+}
+
+
 def _setting(used: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[str]:
     data, clients = used.get("data.name") or used.get("data.path") or "own data", table["data"]["clients"]
     labeled = used.get("data.labeled")
@@ -84,10 +90,11 @@ def _setting(used: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[str]
     if (how := used.get("training.averaging")) is not None and "training.rounds" in used:
         sums = "the server saw each client's model" if how == "plain" else f"models were summed by {how}"
         numbers = f", as numbers of {bits} bits" if isinstance(bits := used.get("training.value_bits"), int) else ""
+        weights = _WEIGHTS.get(used.get("training.weighting", ""), "")
         share = used.get("training.share", 1.0)
         rounds = used["training.rounds"]
-        yield f"There were {rounds} rounds, each with a share of {share:g} of the clients; {sums}{numbers}."
-        named |= {"training.averaging", "training.rounds", "training.share", "training.value_bits"}
+        yield f"There were {rounds} rounds, each with a share of {share:g} of the clients; {sums}{numbers}{weights}."
+        named |= {f"training.{key}" for key in ("averaging", "rounds", "share", "value_bits", "weighting")}
     if (how := used.get("cotraining.votes")) is not None and "cotraining.rounds" in used:
         votes = "the server saw each client's votes" if how == "plain" else f"votes were counted by {how} sums"
         yield f"There were {used['cotraining.rounds']} rounds of co-training; {votes}."

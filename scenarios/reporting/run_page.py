@@ -438,7 +438,7 @@ def _parties(run: RecordedRun) -> Iterable[Html]:
 
 
 def _chosen(run: RecordedRun) -> Html | None:
-    """The keys whose values differ from the defaults."""
+    """The keys whose values differ from the fixed defaults: set by the user, or derived from other keys."""
     if run.scenario is None:
         return None
     same_kind = Scenario(protocol=type(run.scenario.protocol)())
@@ -449,4 +449,4 @@ def _chosen(run: RecordedRun) -> Html | None:
         if key not in ("title", "name") and (defaults.get(key) != value or key.endswith(".kind"))
     ]
     rows = [(element("code", key), element("code", toml(value))) for key, value in chosen]
-    return table(("key that is not the default", "value"), rows, title="keys whose values are not the defaults")
+    return table(("key set by the user or by other keys", "value"), rows, title="keys set by the user or by other keys")

@@ -172,7 +172,7 @@ def test_a_coding_in_which_no_quorum_answers_is_refused(private: int, needed: in
     ("changes", "problem"),
     [
         (["training.value_bits=exact"], "set training.value_bits"),
-        (["training.value_bits=30"], r"must stay below 2\^31 - 1; allowed: 2 to 27"),
+        (["training.value_bits=30", "training.weighting=equal"], r"must stay below 2\^31 - 1; allowed: 2 to 27"),
         (["training.tolerated_dropouts=0.5"], "at most 3 may be lost; allowed: less than 0.5"),
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "would round the noise"),
     ],

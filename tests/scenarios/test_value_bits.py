@@ -57,10 +57,13 @@ def test_a_loss_beyond_the_range_of_its_words_is_clipped(tiny: Path) -> None:
     assert [record.loss for record in found.round_records] == [32768]
 
 
-def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path) -> None:
+@pytest.mark.parametrize(("weighting", "more"), [("equal", 0), ("points", 2)])
+def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Path, weighting: str, more: int) -> None:
+    """Weights of up to 3, the most labels of a client, take 2 bits `more`."""
     masked = {}
     for bits in ("exact", "16", "8"):
-        one = scenario(tiny, "training.averaging=secure", f"training.value_bits={bits}", "training.rounds=1")
+        keys = (f"training.value_bits={bits}", f"training.weighting={weighting}", "training.rounds=1")
+        one = scenario(tiny, "training.averaging=secure", *keys)
         found = run(one, out=tiny.parent / f"run{bits}")
         counted = tacit.bytes(found)
         sent = {row.type: row.payload for row in counted.rows}
@@ -68,8 +71,9 @@ def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Pat
         assert sent == {row.type: row.payload for row in tacit.predict(one).rows}
         masked[bits] = sent["MaskedChunk"]
     parameters = (masked["exact"] // (8 * 6)) - 3
-    assert masked["16"] == 6 * -(-(parameters + 2 + 3) * 19 // 8)  # 6 (2^16 - 1) < 2^19, the loss in 3 words
-    assert masked["8"] == 6 * -(-(parameters + 2 + 5) * 11 // 8)
+    wide, narrow = 19 + more, 11 + more  # 6 (2^16 - 1) < 2^19, the loss in 3 words
+    assert masked["16"] == 6 * -(-(parameters + 2 + 3) * wide // 8)
+    assert masked["8"] == 6 * -(-(parameters + 2 + 5) * narrow // 8)
 
 
 @pytest.mark.parametrize("bits", ["16", pytest.param("exact", marks=pytest.mark.long)])

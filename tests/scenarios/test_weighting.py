@@ -1,0 +1,123 @@
+"""The default of `training.weighting`: that of the algorithm's paper, in averages, sums and what a run prints."""
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+import tacit
+from tacit import Scenario, ScenarioError, load, run
+from tacit.parties.data.splits import Shard
+from tacit.parties.learning import jobs
+from tacit.parties.learning.vectors import decode
+from tacit.protocols.federated.algorithms import ALGORITHMS
+from tacit.protocols.federated.experiment import model_of
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.splits import material_of
+from tacit.scenarios.reporting.report import report
+
+UNEVEN = [
+    "protocol.name=fedavg",
+    "data.clients=8",
+    "data.limit=240",
+    "data.labeled=1.0",
+    "data.partition=dirichlet:0.5",
+]
+SUMS = ("lightsecagg", "committee", "flamingo", "secagg+", "secure")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_default_is_that_of_the_paper(tiny: Path, name: str) -> None:
+    wanted = "points" if name in ("fedavg", "fedprox") else "equal"
+    assert load(tiny, [f"protocol.name={name}"]).training.weighting == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        (["training.update=fedprox"], "points"),
+        (["training.update=scaffold"], "equal"),
+        (["training.averaging=secure"], "points"),
+        (["training.averaging=prio3", "training.value_bits=8"], "equal"),
+        (["training.weighting=equal"], "equal"),
+        (["protocol.name=fedavg+xclp", "training.update=fedprox"], "equal"),
+        (["protocol.name=scaffold", "training.weighting=points"], "points"),
+    ],
+)
+def test_the_default_follows_from_the_update_and_the_average(tiny: Path, changes: list[str], wanted: str) -> None:
+    assert load(tiny, ["protocol.name=fedavg", *changes]).training.weighting == wanted
+
+
+def gradient(shard: Shard, model: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The gradient of the mean cross-entropy of softmax regression, with weight decay."""
+    points, count = shard.points.reshape(len(shard.labels), -1).astype(np.float64), len(shard.labels)
+    weights, bias = model[:-10].reshape(10, -1), model[-10:]
+    scores = np.exp(points @ weights.T + bias)
+    errors = (scores / scores.sum(1, keepdims=True) - np.eye(10)[shard.labels]) / count
+    return np.concatenate([(errors.T @ points).ravel(), errors.sum(0)]) + 2e-4 * model
+
+
+def test_fedavg_averages_models_by_points(tiny: Path, tmp_path: Path) -> None:
+    """One step of softmax regression in numpy: sum n_k w_k / sum n_k, which differs from the mean of all w_k."""
+    alone = ["training.rounds=1", "training.validation=0.0", "training.warmup_rounds=0", "training.decay_rounds=0"]
+    scenario = load(tiny, [*UNEVEN, *alone, "training.labeled_batch=1000"])
+    result = run(scenario, out=tmp_path / "run")
+    material = material_of(scenario)
+    first = decode(jobs.initial(model_of(scenario, material.parts.held), scenario.seed)).astype(np.float64)
+    counts = np.array([len(shard.labels) for shard in material.shards if len(shard.labels)])
+    models = np.array([first - 0.5 * gradient(shard, first) for shard in material.shards if len(shard.labels)])
+    with np.load(result.folder / "model.npz") as arrays:
+        found = arrays["parameters"]
+    wanted = counts @ models / counts.sum()
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert np.abs(models.mean(0) - wanted).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("averaging", "bits"),
+    [("plain", "exact"), ("secure", "exact"), *((one, "10") for one in SUMS)],
+)
+def test_averages_by_points_equal_the_oracle_and_the_prediction(
+    tiny: Path, tmp_path: Path, averaging: str, bits: str
+) -> None:
+    few = ["training.min_clients=3", "training.rounds=1", "training.decryptor_rounds=1"]
+    scenario = load(tiny, [*UNEVEN, *few, f"training.averaging={averaging}", f"training.value_bits={bits}"])
+    assert scenario.training.weighting == "points"
+    result = run(scenario, out=tmp_path / "run")
+    assert result.outcome == "completed" and result.equals_plaintext
+    rows = tacit.bytes(result).rows
+    assert {row.type: row.payload for row in rows} == {row.type: row.payload for row in tacit.predict(scenario).rows}
+    assert len({len(shard.labels) for shard in material_of(scenario).shards}) > 3
+
+
+def test_a_run_says_how_models_are_weighed(tiny: Path) -> None:
+    folder = tiny.parent / "run"
+    done = CliRunner().invoke(app, ["run", str(tiny), "--set", "protocol.name=fedavg", "--out", str(folder)])
+    assert 'training.weighting = "points": averages weigh each model by the points' in " ".join(done.output.split())
+    assert tomllib.loads((folder / "scenario.toml").read_text())["training"]["weighting"] == "points"
+    page = report([folder])
+    assert "training.weighting</code></th><td><code>&quot;points&quot;" in page
+
+
+def test_a_folder_whose_weights_prio3_cannot_prove_is_refused(tiny: Path, tmp_path: Path) -> None:
+    result = run(load(tiny, ["protocol.name=fedavg", "training.rounds=1"]), out=tmp_path / "run")
+    changes = ["training.averaging=prio3", "training.value_bits=8", "training.min_clients=2"]
+    with pytest.raises(ScenarioError, match=r'"points" does not go with .*"prio3".*allowed: "equal", the default with'):
+        load(result.folder, changes)
+    assert load(result.folder, [*changes, "training.weighting=equal"]).training.averaging == "prio3"
+
+
+def test_coded_masks_refuse_weights_beyond_their_field(tiny: Path) -> None:
+    changes = [*UNEVEN, "training.averaging=lightsecagg", "training.min_clients=3"]
+
+    def wide(bits: int, *more: str) -> Scenario:
+        return load(tiny, [*changes, f"training.value_bits={bits}", *more])
+
+    with pytest.raises(
+        ScenarioError, match=r'weights of up to \d+; allowed: 2 to (2\d), or training.weighting = "equal"'
+    ):
+        wide(28)
+    assert wide(27, "training.weighting=equal").training.weighting == "equal"
