@@ -39,7 +39,7 @@ rounds = 1
 def test_a_sum_over_too_few_of_those_that_began_it_is_refused_and_breaks_no_promise(
     tmp_path: Path, changes: list[str]
 ) -> None:
-    """Of ten clients with t = 6, eight must be left, so that no sum is over fewer than the six that are needed."""
+    """Eight of ten clients must be left with t = 6, so that no sum is over fewer than the six that are needed."""
     file = tmp_path / "ten.toml"
     file.write_text(AVERAGED)
     scenario = load(file, changes)
