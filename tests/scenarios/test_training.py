@@ -4,10 +4,8 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,9 +14,7 @@ from rich.console import Console
 
 from tacit import Expect, Result, load, run
 from tacit.parties.learning import jobs
-from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.vectors import decode, encode
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.reporting.printed import round_table
@@ -177,32 +173,6 @@ def test_the_same_seed_gives_the_same_run(tiny: Path, name: str) -> None:
     assert (one.trace_hash, one.model_digest) == (two.trace_hash, two.model_digest)
     other = ran(tiny, "seed=4", name=name, out="other")
     assert other.model_digest != one.model_digest
-
-
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedavg+xclp", "fedmatch", "fedprop+mt"])
-def test_rounding_of_another_device_changes_neither_clock_nor_shape(
-    tiny: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = [f"protocol.name={name}", "training.rounds=2"]
-    here = run(load(tiny, [*changes, 'training.device="cpu"']), out=tiny.parent / "here")
-    train = jobs.train
-
-    def on_another_device(*arguments: Any) -> Trained:
-        trained = train(*arguments)
-        rounded = decode(trained.parameters) * (1 + np.float32(3e-7))
-        return replace(trained, parameters=encode(rounded), loss=trained.loss * (1 + 1e-7))
-
-    monkeypatch.setattr(jobs, "train", on_another_device)
-    there = run(load(tiny, [*changes, 'training.device="auto"']), out=tiny.parent / "there")
-    assert there.shape_hash == here.shape_hash and there.virtual_seconds == here.virtual_seconds
-    assert there.bytes_total == here.bytes_total and there.lost == here.lost
-    assert there.trace_hash != here.trace_hash  # the models were sent
-
-
-def test_modelled_work_does_not_depend_on_the_device() -> None:
-    spec = ModelSpec("linear", (1, 8, 8), 10)
-    works = [jobs.train_work(spec, LocalUpdate(device=device), 20, 0) for device in ("auto", "cpu", "cuda")]
-    assert works[0] == works[1] == works[2]
 
 
 def test_the_announced_work_equals_the_work_done(tiny: Path) -> None:
