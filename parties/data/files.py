@@ -367,13 +367,16 @@ def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[t
 
     Clients are numbered in the order of the sources; a source that names several clients, such as an outline, yields
     all of them. Raises DataError unless all sources have the same columns in the same order, as far as they name them,
-    and write classes in the same way.
+    and write classes in the same way; and for labels that are numbers, whose values would be secrets of the client.
     """
     for source, data in sources:
         if data.points.ndim != 2:
             raise DataError(
                 f"{source}: an outline is of rows of numbers, not of points of shape {data.points.shape[1:]}"
             )
+        if number := next(filter(_is_fraction, data.classes), None):
+            problem = f"its label {number!r} is a number and not a class, and an outline would show each such value"
+            raise DataError(f"{source}: {problem}; allowed: names of classes, or whole numbers that stand for them")
     checking.check_sites([(str(source), _without_made_up(data)) for source, data in sources])
     width = sources[0][1].points.shape[1]
     named = (_without_made_up(data).columns for _, data in sources)
@@ -389,6 +392,15 @@ def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[t
                 writer.writerows([len(found), name, *["0"] * width] for name in names)
                 found.append((len(labels), known))
     return found
+
+
+def _is_fraction(name: str) -> bool:
+    """Return true if the `name` of a class is a number that is not whole."""
+    try:
+        number = float(name)
+    except ValueError:
+        return False
+    return math.isfinite(number) and not number.is_integer()
 
 
 def is_outline(data: Dataset) -> bool:

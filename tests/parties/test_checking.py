@@ -140,6 +140,13 @@ def test_an_outline_of_sites_that_are_not_alike_names_site_column_and_value(
     assert not out.exists()
 
 
+def test_an_outline_shows_no_labels_that_are_numbers(tmp_path: Path) -> None:
+    site, out = _csv(tmp_path / "p.csv", labels=("104.30", "105.09")), tmp_path / "outline.csv"
+    with pytest.raises(DataError, match=r"p.csv: its label '104.30' is a number and not a class, and an outline would"):
+        write_outline(out, [(site, load_file(site))])
+    assert not out.exists()
+
+
 def test_classes_that_are_one_number_at_two_sites_are_refused(tmp_path: Path) -> None:
     sites = [_csv(tmp_path / "p.csv", labels="01"), _csv(tmp_path / "q.csv", labels=("0.0", "1.0"))]
     with pytest.raises(DataError, match=r"q.csv: .*the class '0.0' is written '0' in .*p.csv"):
