@@ -318,7 +318,7 @@ class Downlink(_Access):
     @property
     def is_new(self) -> bool:
         """True if the state is that of an unused downlink of the same party."""
-        return not (self._idle_since or self._falls) and self.is_empty
+        return not (self._idle_since or self._falls or self._served or self._backlog) and self.is_empty
 
     def open(self, rate: float) -> Inflow:
         """Receive the first byte of a packet that arrives at `rate` bytes a second; give what returns to `close`."""

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.sim.access import Downlink, Uplink
+from tacit.sim.clock import Environment
 from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link
 from tacit.sim.loop import SimLoop
@@ -268,3 +269,16 @@ def test_an_access_needs_a_rate(world: World, rate: float) -> None:
         with pytest.raises(ValueError, match="must be > 0 bytes/s"):
             make(rate)
     world.run(0)
+
+
+def test_a_downlink_whose_backlog_has_passed_unseen_is_no_new_one() -> None:
+    env = Environment()
+    down = Downlink(env, 10.0)
+    assert down.is_new
+    arriving = down.open(20.0)
+    env.at(1.0, lambda: down.withdraw(arriving))  # with ten bytes that pass until 2.0
+    env.at(3.0, lambda: None)
+    env.run()
+    assert env.now == 3.0
+    assert down.is_empty
+    assert not down.is_new
