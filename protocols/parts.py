@@ -55,7 +55,8 @@ class Among:
     """The clients among whom a part is taken, with the numbers for its formulas.
 
     `points` and `labeled`: the numbers of each client. `classes`: the number of classes. `dimension`: the length of a
-    summed vector, in words of `word_bits`.
+    summed vector, in words of `word_bits`. `sum`: the secure sum of these vectors, for the formulas of those that need
+    it (`tacit.protocols.sums.sum.Sum`); `history`: the clients of each round before.
     """
 
     points: Mapping[str, int]
@@ -63,6 +64,8 @@ class Among:
     classes: int = 0
     dimension: int = 0
     word_bits: int = 64
+    sum: Any = None
+    history: Sequence[tuple[str, ...]] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

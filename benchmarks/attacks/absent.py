@@ -20,7 +20,7 @@ from tacit.protocols.setup import Group, Roster, digest_of, lot_of
 from tacit.protocols.sums import neighbours
 from tacit.protocols.sums.committee import Committee, CommitteeSettings
 from tacit.protocols.sums.decryptors import Decryptors
-from tacit.protocols.sums.lightsecagg import CodedSettings, Coding
+from tacit.protocols.sums.lightsecagg import Coding, LightSecAgg
 from tacit.protocols.sums.members import drawn
 from tacit.scenarios.chaos.server_world import Miniature, perform
 
@@ -37,8 +37,8 @@ def _of_those_that_joined(one: Assumed, joined: int) -> Assumed:
     return Assumed(joined, one.colluding * joined // one.called, one.lost * joined // one.called)
 
 
-def _coding(self: CodedSettings, clients: int) -> Coding:
-    return Coding.among(clients, _of_those_that_joined(self.assumed, clients))
+def _coding(self: LightSecAgg, called: int, joined: int) -> Coding:
+    return Coding.among(joined, _of_those_that_joined(self.tolerance.of(called), joined))
 
 
 def _committee(self: CommitteeSettings, clients: int) -> Committee:
@@ -56,7 +56,7 @@ def _majority_of(clients: int, tolerance: Tolerance, called: int) -> Degree:
 def shares_of_those_that_joined(kind: str) -> AbstractContextManager[Any]:
     """Weaken the sum of this `kind`: its parameters are those of the clients that joined."""
     weakened: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-        "lightsecagg": lambda: patch.object(CodedSettings, "coding", _coding),
+        "lightsecagg": lambda: patch.object(LightSecAgg, "limits", _coding),
         "committee": lambda: patch.object(CommitteeSettings, "committee", _committee),
         "flamingo": lambda: patch.object(Decryptors, "of", _all_of),
         "secagg+": lambda: patch.object(neighbours, "degree_of", _majority_of),

@@ -26,10 +26,11 @@ from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
-from tacit.protocols.federated.averaging import AveragingInGraph, SecureAveraging
 from tacit.protocols.identities import Identities
-from tacit.protocols.parts import Among, Part, payloads
+from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
+from tacit.protocols.sums.sum import Sum
 from tacit.scenarios.console.printing import table
 from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario
 from tacit.sim.compute import Free
@@ -186,9 +187,9 @@ def measure(most: int) -> list[SumRow]:
     for n in (10, 20, 50, 100, 200, 500, 1000):
         names, degree = [f"client/{i}" for i in range(n)], degree_of(n, Tolerance())
         every, signed, graph = (
-            _formula(SecureAveraging(), "none", names),
-            _formula(SecureAveraging(), "signed", names),
-            _formula(AveragingInGraph(), "none", names),
+            _formula(SecAgg(), "none", names),
+            _formula(SecAgg(), "signed", names),
+            _formula(SecAggPlus(), "none", names),
         )
         ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.simulated(1)}, {"tolerance": Tolerance()})
         found = [_run(names, way) for way in ways] if n <= most else []
@@ -199,11 +200,11 @@ def measure(most: int) -> list[SumRow]:
     return rows
 
 
-def _formula(sums: Part, identity: Literal["none", "signed"], names: Sequence[str]) -> int:
+def _formula(one: Sum, identity: Literal["none", "signed"], names: Sequence[str]) -> int:
     """Bytes of payload of a sum among `names`."""
     tables = Scenario(protocol=ProtocolKeys(identity=identity))
-    among = Among(dict.fromkeys(names, 1), dimension=_DIMENSION)
-    return sum(size or 0 for size in payloads(sums.takes, tables, among).values())
+    among = Among(dict.fromkeys(names, 1), dimension=_DIMENSION, sum=one)
+    return sum(size or 0 for size in payloads((one,), tables, among).values())
 
 
 def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.data.splits import named
-from tacit.protocols.federated.secure_averages import coding_of, ways
+from tacit.protocols.federated.secure_averages import ways
 from tacit.protocols.parts import Part, taken
 from tacit.protocols.steps import Step
+from tacit.protocols.sums.lightsecagg import LightSecAgg
 from tacit.protocols.sums.quorum import threshold_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.files.splits import material_of
@@ -156,7 +157,7 @@ class Cell:
         if self.sum == "secure":
             return threshold_of(None, self.clients) - 1
         if self.sum == "lightsecagg":
-            return int(coding_of(self.scenario(), self.clients).private)
+            return LightSecAgg.of(self.scenario()).limits(self.clients, self.clients).private
         return max(1, math.floor(CORRUPT * self.clients))
 
 

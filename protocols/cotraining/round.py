@@ -62,6 +62,7 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import quorum, reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
+from tacit.protocols.sums.sum import END
 from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow
@@ -280,10 +281,10 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 await self.recv(AskedCounts, self.server, 2 * self.settings.deadline)
 
     async def go_on_at(self, place: str) -> bool:
-        if place == secure_sum.END and isinstance(self.settings.votes, SecureVotes):
+        if place == END and isinstance(self.settings.votes, SecureVotes):
             await self.unless_over(secure_sum.REQUESTS.next(self, self.settings.deadline), self.settings.grace)
             await self.unless_over(self._hear_counts(), self.settings.grace)
-        return place == secure_sum.END
+        return place == END
 
     def needs(self, place: str) -> tuple[str, ...]:
         return secure_sum.REQUESTS.before_end if isinstance(self.settings.votes, SecureVotes) else ()

@@ -3,14 +3,10 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.update | LocalModel | client -> server | P, the additions' and 16 | `Plain`: model, weight and loss |
-| setup.*, sum.* | those of `setup` and `secure_sum` | | | `Secure`: fresh keys, then a secure sum |
-| sum.* | those of `secure_sum`, keys by `neighbours` | | | `SecAggPlus`: a secure sum in a graph |
-| setup.*, sum.* | those of `decryptors` and `flamingo` | | | `Flamingo`: keys for many rounds, one message a client |
-| setup.*, sum.* | those of `setup` and `lightsecagg` | | | `LightSecAgg`: fresh keys, then a sum with coded masks |
+| of the sum | those of the sum | | | `Secure`: any secure sum of `sums.registry`, with its set-up |
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
-| setup.*, sum.* | those of `setup` and `committee` | | | `ByCommittee`: fresh keys, then a sum by a committee |
 
-The last four are in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A
+`Proved` is in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A
 model weighs 1, or the points that it was trained on; of an addition's vectors some are averaged with these weights,
 some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each client, so an average
 is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that are just wide enough
@@ -19,12 +15,11 @@ bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports a
 of a model by c, so one client moves a number of the average by 2 c / n at most. There is no proof of a norm, as PINE
 has one: reports hold models, whose norm does not bound how far an update goes.
 
-Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; Bonawitz et al., CCS 2017; Bell et al., CCS 2020 (SecAgg+);
-So et al., MLSys 2022 (LightSecAgg); Franklin and Yung, STOC 1992 (packed sharing, for `ByCommittee`);
-draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE, 2023, on norms.
+Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE,
+2023, on norms. Those of the sums are in their files.
 
 Security: with `Plain` the server sees each client's model; with the others their average, mean loss, number and sum of
-weights, and who took part (`secure_sum` and `neighbours` say under which assumptions). Rounds that begin with the same
+weights, and who took part (each sum says under which assumptions). Rounds that begin with the same
 model give nearly the same models again (to 10^-6 where a batch holds all points), so two averages over different
 clients would differ by one client's model. A run therefore ends with a lost round in which a client may have sent
 masked values, and a client masks for no model a second time, whatever happens in between (`rounds`,
@@ -36,7 +31,7 @@ averages show (`dp_fedavg`).
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
@@ -47,32 +42,26 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import Layout, average, decode, encode
 from tacit.parties.server import Server
-from tacit.protocols import setup
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
-from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
-from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.parts import Dealt
-from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
-from tacit.protocols.sums import (
-    neighbours,
-    quorum,
-    secure_sum,
-)  # fmt: skip
+from tacit.protocols.sums import quorum
 from tacit.protocols.sums.members import above, exceeded_by
-from tacit.protocols.sums.quorum import NOBODY
 from tacit.protocols.sums.refusal import refuse
+from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.shares import rounded_down, rounded_up
 from tacit.sim.wire import Message
 
 __all__ = [
-    "ENOUGH", "FIGURES_BYTES", "QUANTISING", "Averages", "Averaging", "AveragingInGraph", "Expected", "Plain",
-    "PlainAveraging", "SecAggPlus", "Secure", "SecureAveraging", "Update", "average_work", "cohorts_of", "colluding_of",
-    "drawn_notes", "fewest_hidden", "figures_of", "spare_neighbours", "tolerance_of", "update_in", "written",
+    "ENOUGH", "FIGURES_BYTES", "QUANTISING", "Averages", "Averaging", "Expected", "Plain", "PlainAveraging", "Secure",
+    "SecureAveraging", "Update", "average_work", "cohorts_of", "colluding_of", "fewest_hidden", "figures_of",
+    "update_in", "written",
 ]  # fmt: skip
 
 
@@ -176,11 +165,15 @@ class Averaging(Protocol):
     end a client rests; None: it never does.
     """
 
-    name: ClassVar[str]
     individual: ClassVar[bool]
     checks_ranges: ClassVar[bool]
-    copies: ClassVar[int]
-    requests: ClassVar[secure_sum.Requests | None]
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def copies(self) -> int: ...
+    @property
+    def requests(self) -> Requests | None: ...
 
     def holds(self, model: bytes, layout: Layout | None) -> bool:
         """Return true if the numbers of a model of that layout are in the range that is checked."""
@@ -235,7 +228,7 @@ class Plain:
     individual: ClassVar[bool] = True
     checks_ranges: ClassVar[bool] = False
     copies: ClassVar[int] = 3  # as trained, as a message, and as read
-    requests: ClassVar[secure_sum.Requests | None] = None
+    requests: ClassVar[Requests | None] = None
     fraction_bits: ClassVar[int] = 0
 
     def holds(self, model: bytes, layout: Layout | None) -> bool:
@@ -324,27 +317,32 @@ def written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected
 
 @dataclass(frozen=True)
 class Secure:
-    """A secure sum with double masks; `threshold` t, if it is more than a majority; `identities`: the keys that sign.
+    """The server sees the average alone, which a secure `sum` opens.
 
-    `assumed`: C, how many of the clients that a round calls may collude with the server; each average is over at least
-    two more. `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64
-    bits. Server and clients require the same smallest number of clients: a client hides among them, and so does its
-    noise.
+    `quantised`: the integers as which the numbers of models are summed; None: in fixed point, in words of 64 bits.
+    Server and clients require the same smallest number of clients: a client hides among them, and so does its noise.
     """
 
-    threshold: int | None = None
-    fraction_bits: int = 32
-    identities: Identities | None = None
+    sum: Sum = field(default_factory=SecAgg)
     quantised: Quantised | None = None
-    assumed: Assumed = NOBODY
-    name: ClassVar[str] = "secure"
-    requests: ClassVar[secure_sum.Requests | None] = secure_sum.REQUESTS
+    fraction_bits: int = 32
     individual: ClassVar[bool] = False
     checks_ranges: ClassVar[bool] = False
-    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
+
+    @property
+    def name(self) -> str:
+        return self.sum.name
+
+    @property
+    def copies(self) -> int:
+        return self.sum.copies
+
+    @property
+    def requests(self) -> Requests | None:
+        return self.sum.requests
 
     def spare(self, clients: int, called: int) -> int | None:
-        return None
+        return self.sum.spare(clients, called)
 
     def holds(self, model: bytes, layout: Layout | None) -> bool:
         if self.quantised is None:
@@ -354,59 +352,38 @@ class Secure:
         return bool((integers == self.quantised.encode(values).astype(np.int64)).all())
 
     def waits(self, clients: int) -> int:
-        return 2 * clients + 6
+        return 2 * clients + self.sum.spare_waits
 
     def fewest(self, min_clients: int) -> int:
-        return max(min_clients, self.assumed.fewest, self.threshold or 0)
+        return self.sum.fewest(min_clients)
 
     def honest(self, min_clients: int) -> int:
-        return self.fewest(min_clients) - max(1, self.assumed.colluding)
+        return self.fewest(min_clients) - max(1, self.sum.of_run.colluding)
 
     @property
     def word_bits(self) -> int:
         """The bits of a word of the sum."""
-        return WHOLE if self.quantised is None else self.quantised.word_bits
+        return self.sum.word_bits(self.quantised)
 
     @property
     def modulus(self) -> int:
         """The number of values of a word, modulo which words are summed."""
-        return 1 << self.word_bits
+        return self.sum.modulus(self.quantised)
 
     def dimension(self, expected: Expected) -> int:
         """The words of the sum: those of the vectors, then weight, 1 and loss."""
         return expected.numbers + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
 
-    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
-        fewest = self.fewest(least)
-        found = secure_sum.Settings(self.dimension(expected), self.threshold, self.fraction_bits, fewest, deadline)
-        return replace(found, word_bits=self.word_bits, called=called, assumed=self.assumed)
-
-    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
-        """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
-        return (await setup.client(me, deadline, identities=self.identities))[0]
-
-    async def _present(
-        self, me: Server, members: Sequence[str], least: int, deadline: float, called: int
-    ) -> setup.Group:
-        """Set up a round with those of `members` that answer; returns the group."""
-        least = self.fewest(least)
-        limit = quorum.limit_of(least, self.assumed.colluding)
-        return await setup.server(me, members, me.round, least, deadline, identities=self.identities, limit=limit)
+    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> SumSettings:
+        sizes = self.dimension(expected), called, self.fewest(least), deadline
+        return SumSettings(*sizes, self.word_bits, self.fraction_bits)
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
     ) -> None:
-        group = await self._joined(me, deadline, called)
+        group = await self.sum.join(me, deadline, called)
         vector = self._contribution(me, update, expected)
-        await self._sum_of_client(me, vector, group, self._settings(expected, least, deadline, called))
-
-    async def _sum_of_client(
-        self, me: Client, vector: NDArray[Any], group: setup.Group, settings: secure_sum.Settings
-    ) -> None:
-        await secure_sum.client(me, vector, group.secrets, replace(settings, identities=group.identities))
-
-    async def _sum_of_server(self, me: Server, group: setup.Group, settings: secure_sum.Settings) -> secure_sum.Total:
-        return await secure_sum.server(me, group.names, replace(settings, identities=group.identities))
+        await self.sum.client(me, vector, group, self._settings(expected, least, deadline, called))
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
@@ -445,7 +422,7 @@ class Secure:
         integers = quantised.unclipped(numbers, (1 << 62) // max(1, weight))
         return (integers * weight % self.modulus).astype(np.uint64)
 
-    def _opened(self, total: secure_sum.Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
+    def _opened(self, total: Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
         """Decode the mean of each vector, the number of clients that had trained, and the mean of their losses."""
         ends = np.cumsum([layout.numbers for layout in expected.layouts])
         if (quantised := self.quantised) is None:
@@ -478,50 +455,14 @@ class Secure:
         enough: int,
         called: int,
     ) -> Averages:
-        present = await self._present(me, members, least, deadline, called)
-        total = await self._sum_of_server(me, present, self._settings(expected, least, deadline, called))
+        settings = self._settings(expected, least, deadline, called)
+        present = await self.sum.gather(me, members, settings.min_clients, deadline, called)
+        total = await self.sum.server(me, present, settings)
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         means, count, loss = self._opened(total, expected)
         require(count, "clients with trained models", least)
         return Averages(total.contributors, written(me, means, expected), loss)
-
-
-@dataclass(frozen=True)
-class SecAggPlus(Secure):
-    """A secure sum in which each client shares secrets and masks with its neighbours in a graph, without a set-up.
-
-    The server alone enforces the smallest number of clients, because each client sees only itself and its neighbours.
-    """
-
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    name: ClassVar[str] = "secagg+"
-
-    def spare(self, clients: int, called: int) -> int | None:
-        return spare_neighbours(clients, called, self.tolerance)
-
-    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> secure_sum.Settings:
-        return replace(super()._settings(expected, least, deadline, called), tolerance=self.tolerance)
-
-    async def _joined(self, me: Client, deadline: float, called: int) -> setup.Group:
-        return setup.Group((), {}, {})
-
-    async def _present(
-        self, me: Server, members: Sequence[str], least: int, deadline: float, called: int
-    ) -> setup.Group:
-        return setup.Group(tuple(members), {}, {})
-
-
-def spare_neighbours(clients: int, called: int, tolerance: Tolerance) -> int | None:
-    """How many of `clients`, of those `called`, may be lost whoever their neighbours are; None in a complete graph.
-
-    A graph withstands more losses with high probability, if they do not depend on it.
-    """
-    try:
-        degree = degree_of(max(1, clients), tolerance, called)
-    except NotCarried:  # such a round is lost
-        return 0
-    return None if degree.complete else degree.k - degree.threshold
 
 
 def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:
@@ -535,15 +476,7 @@ def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:
 
 def colluding_of(tables: Any, called: int) -> int:
     """C of an average of models, where a round calls this number of clients."""
-    if tables.training.averaging in ("secure", "prio3"):
-        return int(tables.protocol.colluding_of(called))
-    return rounded_up(tables.training.corrupt_clients, called)
-
-
-def tolerance_of(tables: Any) -> Tolerance:
-    """The losses that sums tolerate; draws are new in each round, and a server may ask for new ones in any."""
-    keys = tables.training
-    return Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent, keys.rounds)
+    return SUMS.get(tables.training.averaging, SecAgg).of(tables).tolerance.of(called).colluding
 
 
 class PlainAveraging(Part):
@@ -570,90 +503,76 @@ QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
 
 @dataclass(frozen=True)
 class SecureAveraging(Part):
-    """`Secure` as a part of a round of training. `private`: models are clipped, and clients may add noise."""
+    """`Secure` by a sum of the class `of` as a part of a round of training.
 
+    `private`: models are clipped, and clients may add noise.
+    """
+
+    of: type[Sum] = SecAgg
     private: bool = False
     messages = ()
-    takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), secure_sum.SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING)
-    kind: ClassVar[str] = "secure_sum"
     weighs: ClassVar[bool] = True
     """True if models may have other weights than 1."""
     learned: ClassVar[Mapping[str, str]] = {
         "client": "with training.value_bits and weights by points: the largest number of labeled points of a client, "
         "unless training.largest_weight is set"
     }
-    tolerates_share: ClassVar[bool] = False
-    """True if training.tolerated_dropouts says how many clients may be lost."""
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (self.of(),)
+
+    @property
+    def uses(self) -> Sequence[str]:
+        return (*self.of.uses, *QUANTISING)
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
-        """A line for each cohort of which the tolerated share is less than one client, as shares are rounded down."""
-        share = tables.training.tolerated_dropouts
-        if not self.tolerates_share or not share:
+        """A line for each cohort of which the tolerated share is less than one client, as shares are rounded down.
+
+        And if clients' noise is made for more clients than each of them sees in a sum.
+        """
+        if not self.of.tolerates_share:
             return []
+        share, one = tables.training.tolerated_dropouts, self.of.of(tables)
         try:
             cohorts = cohorts_of(tables, dealt().shards)
         except (OSError, ValueError):  # the data are on another machine
             return []
-        return [
+        found = [
             f"training.tolerated_dropouts(={share:g}) of {many} clients is less than one client: no client may be lost "
-            f"in a sum of {tables.training.averaging}; allowed: {math.ceil(10_000 / many) / 10_000:g} or more for one"
+            f"in a sum of {one.name}; allowed: {math.ceil(10_000 / many) / 10_000:g} or more for one"
             for many in cohorts
-            if not rounded_down(share, many)
+            if share and not rounded_down(share, many)
         ]
+        if self._made_by_clients(tables) and not self.of.sees_all:
+            what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
+            found.append(f'privacy.noise_at = "clients" with training.averaging = "{one.name}": {what}')
+        return found + one.warnings(cohorts, tables.training.share)
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        """A line with the limits of the sums of each cohort, and the number of losses that they tolerate."""
+        if not self.of.tolerates_share:
+            return []
+        held, one = shards(), self.of.of(tables)
+        found = [f"{one.name}: {one.limits(many, many)}" for many in cohorts_of(tables, held)]
+        return found + drawn_notes(tables, held)
+
+    def _made_by_clients(self, tables: Any) -> bool:
+        return self.private and tables.privacy.noise_at == "clients"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
-        colluding = colluding_of(tables, clients)
-        least = self.least(tables, clients)
-        return [SumBounds(self.kind, least, value_bits=bits, colluding=colluding)]
+        least, colluding = self.least(tables, clients), colluding_of(tables, clients)
+        return [SumBounds(self.of.kind, least, value_bits=bits, colluding=colluding)]
 
     def least(self, tables: Any, clients: int) -> int:
         """The fewest models of an average, where a round calls this number of clients."""
-        noisy = self.private and tables.privacy.noise_at == "clients"
         colluding = colluding_of(tables, clients)
-        among_all = colluding if self.kind == "secure_sum" else 0
-        return max(colluding + 2, tables.training.fewest(fewest_hidden(clients, noisy, among_all)))
+        hidden = fewest_hidden(clients, self._made_by_clients(tables), 0 if self.of.tolerates_share else colluding)
+        return max(colluding + 2, tables.training.fewest(hidden))
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        return [secure_sum.opening_of(bounds, tables.protocol.threshold) for bounds in self.sums(tables, called)]
-
-
-@dataclass(frozen=True)
-class AveragingInGraph(SecureAveraging):
-    """`SecAggPlus` as a part of a round of training."""
-
-    takes = (secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(tolerance_of)),)
-    uses = QUANTISING
-    kind = "secagg+"
-    tolerates_share = True
-
-    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        """In a complete graph as without one; in others, neighbours decide whether losses from masking on matter."""
-        least, tolerance = self.least(tables, called), tolerance_of(tables)
-
-        def opens(joined: int, left: int) -> float | None:
-            degree = degree_of(joined, tolerance, called)
-            if not degree.complete:
-                return 1.0 if left == joined else None
-            return float(left >= quorum.fewest_left(joined, degree.threshold, least, degree.colluding))
-
-        return [Opening(least, lambda joined: degree_of(joined, tolerance, called), opens)]
-
-    def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
-        """A line if clients' noise is made for more clients than each of them sees in a sum."""
-        found = super().cautions(tables, dealt)
-        if not self.private or tables.privacy.noise_at != "clients":
-            return found
-        what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
-        return [*found, f'privacy.noise_at = "clients" with training.averaging = "{SecAggPlus.name}": {what}']
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        """A line on the graphs of the rounds: the number of neighbours of a client, and how many of them must
-        remain."""
-        held = shards()
-        one = [f"{SecAggPlus.name}: {degree_of(many, tolerance_of(tables), many)}" for many in cohorts_of(tables, held)]
-        return one + drawn_notes(tables, held)
+        return [self.of.of(tables).opening(called, self.least(tables, called))]
 
 
 def _populations(shards: Mapping[str, Shard]) -> list[int]:

@@ -14,12 +14,8 @@ from tacit.parties.learning.learners import LearnerError
 from tacit.parties.learning.metrics import OF_CLASSES, has_classes, metric_name
 from tacit.parties.learning.spec import MODELS, ModelError
 from tacit.parties.learning.tasks import TASKS, task_of
-from tacit.protocols.crypto.assumed import Assumed
-from tacit.protocols.crypto.regular_graph import degree_of
-from tacit.protocols.crypto.shamir import PRIME
-from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
-from tacit.protocols.federated.averaging import SecAggPlus, Secure, tolerance_of
+from tacit.protocols.federated.averaging import Secure
 from tacit.protocols.federated.experiment import (
     able_to_train,
     model_of,
@@ -30,20 +26,12 @@ from tacit.protocols.federated.experiment import (
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.round import TrainingSettings
-from tacit.protocols.federated.secure_averages import (
-    ByCommittee,
-    Flamingo,
-    LightSecAgg,
-    Proved,
-    committee_of,
-    decryptors_of,
-)
+from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.privacy.spending import check_noise
-from tacit.protocols.sums.lightsecagg import Coding
+from tacit.protocols.sums.registry import SUMS
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name, similar
 from tacit.sim.setting_error import Problem, SettingError
-from tacit.sim.shares import rounded_down
 from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
@@ -90,11 +78,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     _check_batches(tables, settings, labels)
     if ALGORITHMS[tables.protocol.name].buffered:
         _check_buffered(tables, able_to_train(settings, labels))
-    _check_quantised(tables, settings)
-    if isinstance(settings.averaging, Flamingo):
-        _check_decryptors(tables, settings.together)
-    if isinstance(settings.averaging, SecAggPlus):
-        _check_degree(tables, {smallest_cohort(settings, labels), settings.together})
+    _check_quantised(tables, settings, labels)
     _check_rounds(tables, settings, labels)
     _check_own_noise(tables, settings, labels)
     _check_memory(tables, settings)
@@ -163,7 +147,7 @@ def _check_private(tables: TrainingTables) -> None:
         raise Problem("privacy.noise_at", problem)
 
 
-def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None:
+def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
     """Raise Problem for values that do not fit quantised numbers in a secure average."""
     training = tables.training
     averaging = settings.averaging
@@ -176,14 +160,12 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
             raise Problem(
                 "training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal", the default with it'
             )
-    if isinstance(averaging, LightSecAgg | ByCommittee):
-        if averaging.quantised is None:
+    elif isinstance(averaging, Secure):
+        if averaging.sum.of_integers and averaging.quantised is None:
             problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
             raise Problem("training.averaging", problem)
-        if isinstance(averaging, LightSecAgg):
-            _check_coding(training, averaging.quantised)
-        else:
-            _check_committee(tables, averaging.quantised.terms)
+        _check_fits(training, averaging)
+        _check_sum(averaging, {smallest_cohort(settings, labels), settings.together})
     if training.value_bits == "exact" or settings.averaging.individual:
         return
     if settings.private is not None and settings.private.at == "clients":
@@ -198,65 +180,27 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings) -> None
         raise Problem("training.largest_weight", problem)
 
 
-def _check_coding(training: Training, quantised: Quantised) -> None:
-    """Raise Problem if a sum with coded masks cannot hold the values or tolerate the required losses."""
-    if quantised.terms * quantised.weight * quantised.largest >= PRIME:
-        problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below 2^31 - 1"
-        if quantised.weight > 1:
-            problem += f', with training.weighting = "points" and weights of up to {quantised.weight}'
-        fitting = (PRIME // (quantised.terms * quantised.weight)).bit_length() - 1
-        allowed = [f"2 to {fitting}"] * (fitting > 1) + ['training.weighting = "equal"'] * (quantised.weight > 1)
-        raise Problem("training.value_bits", f"{problem}; allowed: {', or '.join(allowed)}" if allowed else problem)
-    lost, many = training.tolerated_dropouts, quantised.terms
-    assumed = Assumed.of(many, training.corrupt_clients, lost)
+def _check_fits(training: Training, averaging: Secure) -> None:
+    """Raise Problem if the words of the sum do not hold the sum of all values."""
+    quantised, modulus = averaging.quantised, averaging.modulus
+    if quantised is None or quantised.terms * quantised.weight * quantised.largest < modulus:
+        return
+    most = f"2^{modulus.bit_length()} - 1"
+    problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below {most}"
+    if quantised.weight > 1:
+        problem += f', with training.weighting = "points" and weights of up to {quantised.weight}'
+    fitting = (modulus // (quantised.terms * quantised.weight)).bit_length() - 1
+    allowed = [f"2 to {fitting}"] * (fitting > 1) + ['training.weighting = "equal"'] * (quantised.weight > 1)
+    raise Problem("training.value_bits", f"{problem}; allowed: {', or '.join(allowed)}" if allowed else problem)
+
+
+def _check_sum(averaging: Secure, cohorts: Collection[int]) -> None:
+    """Raise Problem if a sum does not go with one of these numbers of clients that rounds call."""
     try:
-        coding = Coding.among(many, assumed)
-    except ValueError as error:
-        raise Problem("training.share", str(error)) from None
-    if coding.tolerated < assumed.lost:
-        problem = f"{lost:g} of {many} clients is more than a lying server lets a sum with coded masks tolerate, with "
-        problem += f"{coding.private} that may collude with it; at most {coding.tolerated} may be lost"
-        raise Problem("training.tolerated_dropouts", f"{problem}; allowed: less than {(coding.tolerated + 1) / many:g}")
-
-
-def _check_committee(tables: TrainingTables, clients: int) -> None:
-    """Raise Problem if no committee of `clients` clients tolerates the required losses."""
-    try:
-        committee = committee_of(tables, clients)
-    except ValueError as error:
-        raise Problem("training.share", str(error)) from None
-    if committee.failure == 0:
-        lost, corrupt = rounded_down(tables.training.tolerated_dropouts, clients), committee.private
-        problem = f"of {clients} clients, {corrupt} of them corrupt, a committee withstands the loss of "
-        problem += f"{committee.tolerated}, not of {lost}"
-        most = f"less than {(committee.tolerated + 1) / clients:g}"
-        raise Problem("training.tolerated_dropouts", f"{problem}; allowed: {most}")
-
-
-def _check_decryptors(tables: TrainingTables, clients: int) -> None:
-    """Raise Problem for more decryptors than `clients`, and if too many of them may be lost or corrupt."""
-    training = tables.training
-    if training.decryptors is not None and training.decryptors > clients:
-        problem = f"{training.decryptors} is more than the {clients} clients of a round"
-        raise Problem("training.decryptors", f"{problem}; allowed: {min(3, clients)} to {clients}")
-    try:
-        decryptors_of(tables, clients)
-        degree_of(clients, tolerance_of(tables), clients)
-    except ValueError as error:
-        allowed = "a smaller training.corrupt_clients, training.tolerated_dropouts or training.failure_exponent"
-        if training.decryptors is not None:
-            raise Problem("training.decryptors", f"{error}; allowed: another number, or {allowed}") from None
-        key = "tolerated_dropouts" if Assumed.of(clients, 0, training.tolerated_dropouts).lost else "corrupt_clients"
-        raise Problem(f"training.{key}", f"{error}; allowed: {allowed}") from None
-
-
-def _check_degree(tables: TrainingTables, cohorts: Collection[int]) -> None:
-    """Raise Problem if a graph among one of these numbers of clients cannot carry those that may collude."""
-    try:
-        for many in cohorts:
-            degree_of(many, tolerance_of(tables), many)
-    except ValueError as error:
-        raise Problem("training.corrupt_clients", str(error)) from None
+        for called in sorted(cohorts):
+            averaging.sum.check(called)
+    except Problem as error:
+        raise Problem(f"training.{error.key}", error.problem) from None
 
 
 def _check_update(tables: TrainingTables) -> None:
@@ -301,7 +245,7 @@ def _fits_buffer(update: Update) -> bool:
 
 def _check_tolerance(training: Training) -> None:
     lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
-    if training.averaging in (SecAggPlus.name, Flamingo.name) and lost + corrupt >= 1:
+    if training.averaging in SUMS and SUMS[training.averaging].tolerates_share and lost + corrupt >= 1:
         problem = (
             f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
         )
@@ -310,8 +254,9 @@ def _check_tolerance(training: Training) -> None:
 
 def _check_signed(tables: TrainingTables) -> None:
     """Raise Problem for signed sets that no client sees."""
-    if tables.training.averaging == SecAggPlus.name and tables.protocol.identity == "signed":
-        problem = f'"signed" does not go with training.averaging = "{SecAggPlus.name}", whose clients see their '
+    name = tables.training.averaging
+    if name in SUMS and not SUMS[name].sees_all and tables.protocol.identity == "signed":
+        problem = f'"signed" does not go with training.averaging = "{name}", whose clients see their '
         raise Problem("protocol.identity", f'{problem}neighbours alone and cannot sign who is left; allowed: "none"')
 
 
@@ -342,7 +287,7 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
             problem = f"{training.min_clients} is too large: {cohort} (training.share); allowed: up to {drawn}"
             raise Problem("training.min_clients", problem)
         problem = f'{cohort}, and training.averaging = "{training.averaging}" needs {least}'
-        colluding = settings.averaging.assumed.colluding if isinstance(settings.averaging, Secure) else 0
+        colluding = settings.averaging.sum.of_run.colluding if isinstance(settings.averaging, Secure) else 0
         if colluding and least == colluding + 2:
             problem += f", two more than the C = {colluding} that may collude with the server"
         raise Problem("training.share", f"{problem}; allowed: more clients, or a larger share")

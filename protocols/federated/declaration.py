@@ -326,7 +326,8 @@ class FederatedTraining(Declaration):
         history: list[tuple[str, ...]] = []
         for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
             own = counted({name: shards[name] for name in members})
-            among = Called(*own, classes, dimension, word_bits_of(settings), settings=settings, seen=tuple(seen))
+            added = getattr(settings.averaging, "sum", None)
+            among = Called(*own, classes, dimension, word_bits_of(settings), added, settings=settings, seen=tuple(seen))
             among = replace(among, history=tuple(history))
             history.append(members)
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)

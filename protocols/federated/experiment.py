@@ -27,11 +27,9 @@ from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
 from tacit.protocols.federated.averaging import (
     Averaging,
     Plain,
-    SecAggPlus,
     Secure,
     colluding_of,
     fewest_hidden,
-    tolerance_of,
 )
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
@@ -42,13 +40,15 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
-from tacit.protocols.federated.secure_averages import ByCommittee, Flamingo, LightSecAgg, Proved
+from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import identities_of, signing_colluding
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.reports import Helper
+from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.hollow import blank
 from tacit.sim.setting_error import SettingError
@@ -148,7 +148,7 @@ class Training:
         if isinstance(averaging := self.settings.averaging, Proved):
             task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
             least = averaging.fewest(self.settings.min_clients)
-            access = {"identities": averaging.identities, **setting.access(HELPER)}
+            access = {"identities": averaging.sum.identities, **setting.access(HELPER)}
             self.helpers = (Helper(world, task, least, deadline, patience, **access),)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
@@ -248,25 +248,10 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
     if tables.training.averaging == Plain.name:
         return Plain()
     quantised = _quantised(tables, labels)
-    if tables.training.averaging == SecAggPlus.name:
-        return SecAggPlus(tolerance=tolerance_of(tables), quantised=quantised)
-    if tables.training.averaging == LightSecAgg.name:
-        lost, corrupt = tables.training.tolerated_dropouts, tables.training.corrupt_clients
-        return LightSecAgg(identities=identities_of(tables), quantised=quantised, tolerated=lost, corrupt=corrupt)
     if tables.training.averaging == Proved.name:
-        return Proved(identities=identities_of(tables), quantised=quantised)
-    if tables.training.averaging == ByCommittee.name:
-        keys = tables.training
-        return ByCommittee(
-            identities=identities_of(tables), quantised=quantised, tolerated=keys.tolerated_dropouts,
-            corrupt=keys.corrupt_clients, exponent=keys.failure_exponent, draws=keys.rounds,
-        )  # fmt: skip
-    if tables.training.averaging == Flamingo.name:
-        return Flamingo(
-            identities=identities_of(tables), quantised=quantised, tolerance=tolerance_of(tables),
-            chosen=tables.training.decryptors, renewal=tables.training.decryptor_rounds,
-        )  # fmt: skip
-    return Secure(identities=identities_of(tables), quantised=quantised)
+        return Proved(SecAgg(identities=identities_of(tables)), quantised)
+    one = SUMS[tables.training.averaging].of(tables)
+    return Secure(replace(one, identities=identities_of(tables)) if one.sees_all else one, quantised)
 
 
 def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
@@ -406,10 +391,12 @@ def _withstanding(
     settings: TrainingSettings, averaging: Secure, tables: TrainingTables, labels: Collection[int]
 ) -> Secure:
     """`averaging` among the clients that a round calls, C of whom may collude with the server."""
-    among_all = averaging.name in (Secure.name, Proved.name) or settings.private is not None
+    one = averaging.sum
+    among_all = not one.tolerates_share or settings.private is not None
     called = most_called(settings, labels) if among_all else smallest_cohort(settings, labels)
-    identities = averaging.identities and averaging.identities.withstanding(signing_colluding(tables, called))
-    return replace(averaging, assumed=Assumed(called, colluding_of(tables, called), 0), identities=identities)
+    identities = one.identities and one.identities.withstanding(signing_colluding(tables, called))
+    of_run = Assumed(called, colluding_of(tables, called), 0)
+    return replace(averaging, sum=replace(one, of_run=of_run, identities=identities))
 
 
 def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
@@ -452,7 +439,7 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
         return 1
     made_for_many = settings.private is not None and settings.private.at == "clients"
     one = settings.averaging
-    colluding = one.assumed.colluding if isinstance(one, Secure) and one.name == Secure.name else 0
+    colluding = one.sum.of_run.colluding if isinstance(one, Secure) and one.name == SecAgg.name else 0
     return fewest_hidden(smallest_cohort(settings, labels), made_for_many, colluding)
 
 

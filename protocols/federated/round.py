@@ -58,8 +58,8 @@ from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
 from tacit.protocols.rounds.rounds import STANDSTILL, Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.refusal import MASKED, latest, may_answer, refuse
+from tacit.protocols.sums.sum import END
 from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
@@ -264,9 +264,9 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 
     async def go_on_at(self, place: str) -> bool:
         requests = self.settings.averaging.requests
-        if place == secure_sum.END and requests is not None:
+        if place == END and requests is not None:
             await self.unless_over(requests.next(self, self.settings.deadline))
-        return place == secure_sum.END
+        return place == END
 
     def needs(self, place: str) -> tuple[str, ...]:
         requests = self.settings.averaging.requests
@@ -555,14 +555,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
 @dataclass(frozen=True, kw_only=True)
 class Called(Among):
-    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before.
-
-    `history`: the cohorts of the rounds before.
-    """
+    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before."""
 
     settings: TrainingSettings
     seen: Sequence[str] = ()
-    history: Sequence[tuple[str, ...]] = ()
 
 
 class Calling(Part):

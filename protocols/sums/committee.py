@@ -62,11 +62,11 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
-from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, share
-from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, field_for, share
+from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.parts import Among, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
@@ -75,15 +75,23 @@ from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import drawn, exceeded_by
 from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
-from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
+from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow, unknown
+from tacit.sim.setting_error import Problem
 from tacit.sim.streams import derive
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REQUESTS", "Committee", "CommitteeSettings", "SumByCommittee", "bits", "client", "named", "server",
+    "REQUESTS",
+    "ByCommittee",
+    "Committee",
+    "CommitteeSettings",
+    "bits",
+    "client",
+    "named",
+    "server",
 ]  # fmt: skip
 
 _, _MASK, _, _REVEAL, _COLLECT = STEPS
@@ -500,20 +508,53 @@ def _chosen(
 
 
 @dataclass(frozen=True)
-class SumByCommittee(Part):
-    """A secure sum by a committee as a part of a protocol; `committee` gives it from tables and a number of clients."""
+class ByCommittee(Sum):
+    """The secure sum by a committee of members, with one upload a client, of integers.
 
-    committee: Any
-    messages = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
+    Its `tolerance` also says how rarely a draw of the members fails, which are new in each of its rounds.
+    """
+
+    name: ClassVar[str] = "committee"
+    kind: ClassVar[str] = "committee"
+    requests: ClassVar[Requests] = REQUESTS
+    copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
+    spare_waits: ClassVar[int] = 10
+    signs_sets: ClassVar[bool] = True
+    of_integers: ClassVar[bool] = True
+    takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
+    messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (VectorShare,)
 
-    @property
-    def takes(self) -> Sequence[Taken]:
-        return (_MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
+    def word_bits(self, quantised: Quantised | None) -> int:
+        if quantised is None:
+            return WHOLE
+        field = field_for(quantised.terms * quantised.weight * quantised.largest)
+        return field.bits if field is GF31 else WHOLE
+
+    def modulus(self, quantised: Quantised | None) -> int:
+        return _field(self.word_bits(quantised)).prime
+
+    def limits(self, called: int, joined: int) -> Committee:
+        return Committee.among(joined, self.tolerance.of(called), self.tolerance.exponent, self.tolerance.draws)
+
+    def opens(self, called: int, least: int, joined: int, left: int) -> float:
+        """The members are drawn of those that joined, so how many of them are lost is hypergeometric."""
+        return self.limits(called, joined).left_to_open(left) if left >= least else 0.0
+
+    def check(self, called: int) -> None:
+        try:
+            committee = self.limits(called, called)
+        except ValueError as error:
+            raise Problem("share", str(error)) from None
+        if committee.failure == 0:
+            problem = f"of {called} clients, {committee.private} of them corrupt, a committee withstands the loss of "
+            problem += f"{committee.tolerated}, not of {self.tolerance.of(called).lost}"
+            allowed = f"less than {(committee.tolerated + 1) / called:g}"
+            raise Problem("tolerated_dropouts", f"{problem}; allowed: {allowed}")
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        n, one = len(among.names), self.committee(tables, len(among.names))
-        packing = Packing(GF31 if among.word_bits == GF31.bits else GF61, one.members, one.private, one.block)
+        n, one = len(among.names), among.sum.limits(len(among.names), len(among.names))
+        packing = Packing(_field(among.word_bits), one.members, one.private, one.block)
         m, words = one.members, packing.share_bytes(among.dimension)
         sets, members = packed_bytes(n, 1), packed_bytes(m, 1)
         return {
@@ -528,3 +569,18 @@ class SumByCommittee(Part):
 
     def waits(self, tables: Any) -> int:
         return REQUESTS.phases
+
+    def _settings(self, settings: SumSettings) -> CommitteeSettings:
+        draws, limits = (self.tolerance.exponent, self.tolerance.draws), (settings.min_clients, settings.deadline)
+        assumed = self.tolerance.of(settings.called)
+        return CommitteeSettings(settings.dimension, _field(settings.word_bits), assumed, *draws, *limits)
+
+    async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
+        await client(me, vector, group, self._settings(settings))
+
+    async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
+        return await server(me, group, self._settings(settings))
+
+
+def _field(word_bits: int) -> Mersenne:
+    return GF31 if word_bits == GF31.bits else GF61

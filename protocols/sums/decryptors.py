@@ -53,7 +53,7 @@ from tacit.protocols.crypto.threshold_elgamal import POINT_BYTES, SCALAR_BYTES
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import KEY_BYTES, SIGNATURE_BYTES, Identities, title_of
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.parts import Among, Part, messages_in
 from tacit.protocols.setup import STEPS, Group, SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
@@ -62,25 +62,16 @@ from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, drawn, exceeded_by
 from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import carries, enter, refuse
+from tacit.protocols.sums.sum import WITH_SIGNING_KEYS
 from tacit.protocols.values import understood, values_of
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "KEYS",
-    "ON_DISK",
-    "SEALED",
-    "Decryptors",
-    "KeyRing",
-    "KeysOfRounds",
-    "Titles",
-    "is_signed",
-    "join",
-    "opened",
-    "prepare",
-    "sealed",
-]
+    "KEYS", "ON_DISK", "SEALED", "Decryptors", "KeyRing", "KeysOfRounds", "Titles", "is_signed", "join", "opened",
+    "prepare", "sealed",
+]  # fmt: skip
 
 KEYS = (
     Step("client", "sum.keys", "make and check the decryptors' key, in rounds with new decryptors"),
@@ -662,27 +653,18 @@ def _chosen(
     return best
 
 
-@dataclass(frozen=True)
 class KeysOfRounds(Part):
-    """The keys of a round as a part of it. `decryptors`, from tables and clients; `history`: what a round begins with.
+    """The keys of a round as a part of it, fresh or those of the cohorts before (`Among.history`)."""
 
-    `schedule`, from tables and what is known of the round, says whether keys are fresh, and decryptors drawn.
-    """
-
-    decryptors: Any
-    schedule: Any
-    setup: SetUp
     messages = (*messages_in(sys.modules[__name__]), *SetUp().messages, Agreed)
     between_clients = SetUp().between_clients
 
-    @property
-    def takes(self) -> Sequence[Taken]:
-        return (*STEPS, *KEYS)
+    takes = (*STEPS, *KEYS)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        one, n = self.decryptors(tables, len(among.names)), len(among.names)
-        fresh, renewed = self.schedule(tables, among)
-        found = dict(self.setup.payloads(tables, among)) if fresh else {"KeysKept": 32 * n}
+        n = len(among.names)
+        one, (fresh, renewed) = among.sum.limits(n, n).decryptors, _schedule(among)
+        found = dict(WITH_SIGNING_KEYS.payloads(tables, among)) if fresh else {"KeysKept": 32 * n}
         if not (fresh or renewed):
             return found
         m, rows, q = one.count, POINT_BYTES * one.needed, one.quorum
@@ -698,3 +680,13 @@ class KeysOfRounds(Part):
 
     def waits(self, tables: Any) -> int:
         return int(tables.data.clients) + 8
+
+
+def _schedule(among: Among) -> tuple[bool, bool]:
+    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
+    since, before = 0, frozenset[str]()
+    for number, names in enumerate(map(frozenset, (*among.history, among.names))):
+        fresh, before = names != before, names
+        if drawn := fresh or number - since >= among.sum.renewal:
+            since = number
+    return fresh, drawn

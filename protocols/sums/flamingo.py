@@ -60,13 +60,12 @@ shares do not give its own seed, which ends the round without a sum, and is name
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,32 +75,45 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import derive_key
+from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
+from tacit.protocols.crypto.regular_graph import Degree, Tolerance, degree_of
 from tacit.protocols.crypto.sealing import OVERHEAD
 from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYTES, TEXT_BYTES
 from tacit.protocols.crypto.words import WHOLE, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
-from tacit.protocols.parts import DRAWN, Among, Part, Taken, messages_in
-from tacit.protocols.sums import consistency
+from tacit.protocols.parts import Among, Opening, Taken, messages_in
+from tacit.protocols.setup import Group
+from tacit.protocols.sums import consistency, neighbours
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
-from tacit.protocols.sums.decryptors import Decryptors, KeyRing, Titles, is_signed, opened, sealed
+from tacit.protocols.sums.decryptors import (
+    Decryptors,
+    KeyRing,
+    KeysOfRounds,
+    Titles,
+    is_signed,
+    join,
+    opened,
+    prepare,
+    sealed,
+)  # fmt: skip
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
-from tacit.protocols.sums.members import exceeded_by
-from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, SPLIT, STAYS_MASKED
+from tacit.protocols.sums.quorum import STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
-from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
+from tacit.protocols.sums.round_graph import Round, drawn_sums
+from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
-from tacit.sim.streams import derive, generator
+from tacit.sim.setting_error import Problem
+from tacit.sim.streams import derive
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REQUESTS", "SEED_BYTES", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
-    "RoundOpened", "RoundOpening", "SumOfRounds", "client", "pair_seed", "server", "to_open",
+    "REQUESTS", "SEED_BYTES", "Flamingo", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone",
+    "RoundLabels", "RoundOpened", "RoundOpening", "client", "pair_seed", "server", "to_open",
 ]  # fmt: skip
 
 _, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
@@ -171,112 +183,6 @@ class FlamingoSettings:
     def fewest(self) -> int:
         """The fewest clients in a sum."""
         return max(self.min_clients, self.tolerance.of(self.called).fewest)
-
-
-@lru_cache(16)  # all parties of a simulation ask for the same
-def _graph(names: tuple[str, ...], lot: bytes, number: int, tolerance: Tolerance, called: int) -> Graph | None:
-    """The graph of round `number`; None: it is complete."""
-    degree = degree_of(len(names), tolerance, called)
-    if degree.complete:
-        return None
-    order = sorted(names, key=lambda name: derive(lot, "neighbours", number, name))
-    return Graph(names, tuple(order), degree.k)
-
-
-@cache
-def _in_gaps(degree: Degree, tolerance: Tolerance) -> int:
-    """The most of the C clients that collude in any two gaps of the ring, except as often as a sum may fail."""
-    n, places = degree.clients, 2 * (degree.k // 2)
-    return exceeded_by(n, degree.colluding, places, tolerance.allowed / math.comb(n, 2))[0]
-
-
-def _problem(
-    graph: Graph | None, members: int, tolerance: Tolerance, called: int, survivors: Sequence[str], least: int
-) -> Reason:
-    """The problem of a set of `survivors` of the `members`; "" if there is none."""
-    if len(survivors) < least:
-        return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
-    if graph is not None:
-        left, degree = frozenset(survivors), degree_of(members, tolerance, called)
-        for name in survivors:
-            if (count := len(left.intersection(graph.neighbours(name)))) < degree.threshold:
-                return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=degree.threshold)
-        colluding = _in_gaps(degree, tolerance)
-        if count := graph.smallest_part(survivors, colluding, least):
-            return Reason(SPLIT, count=count, colluding=colluding, least=least)
-    return Reason()
-
-
-@cache
-def drawn_sums(clients: int, decryptors: int | None, tolerance: Tolerance, least: int, lost: float) -> int:
-    """The number of `DRAWN` drawn rounds with a sum if each of the `clients` is `lost` with a probability.
-
-    Lost clients send no masked vector and sign nothing. `decryptors`: as chosen; `least`: the fewest clients in a sum.
-    Raises ValueError where that number of clients cannot carry those that the `tolerance` assumes to collude.
-    """
-    degree, among = degree_of(clients, tolerance, clients), Decryptors.of(clients, decryptors, tolerance, clients)
-    random, names = generator(0, "drawn sums", clients), tuple(map(str, range(clients)))
-    order = tuple(names[place] for place in random.permutation(clients))
-    graph = None if degree.complete else Graph(names, order, degree.k)
-    found = 0
-    for _ in range(DRAWN):
-        left = random.random(clients) >= lost
-        signing = int(left[random.permutation(clients)[: among.count]].sum())
-        survivors = [name for name, there in zip(names, left, strict=True) if there]
-        found += signing >= among.quorum and not _problem(graph, clients, tolerance, clients, survivors, least)
-    return found
-
-
-@dataclass(frozen=True)
-class Round:
-    """A round of sums under the keys of `ring`, as everybody works it out."""
-
-    ring: KeyRing
-    number: int
-    run_id: bytes
-    tolerance: Tolerance
-    called: int
-
-    @cached_property
-    def graph(self) -> Graph | None:
-        """The graph of the round; None: it is complete."""
-        return _graph(self.ring.names, self.ring.lot, self.number, self.tolerance, self.called)
-
-    def neighbours(self, name: str) -> tuple[str, ...]:
-        """The clients with which `name` shares masks, in an order that all parties work out."""
-        if self.graph is None:
-            return tuple(one for one in self.ring.names if one != name)
-        return self.graph.neighbours(name)
-
-    def problem(self, survivors: Sequence[str], least: int) -> Reason:
-        """The problem of labels by which `survivors` are in; "" if there is none."""
-        return _problem(self.graph, len(self.ring.names), self.tolerance, self.called, survivors, least)
-
-    def pairs(self, survivors: Sequence[str]) -> list[tuple[str, str]]:
-        """Each pair of one that is in and a neighbour that is out."""
-        left = frozenset(survivors)
-        return [(one, other) for one in survivors for other in self.neighbours(one) if other not in left]
-
-    def context(self, sender: str, other: str) -> bytes:
-        """The context of the ciphertext that `sender` makes of the seed of a pair."""
-        return derive(self.ring.digest, "pair seed", self.run_id, self.number, self.ring.generation, sender, other)
-
-    @property
-    def statement(self) -> list[str]:
-        """The first list of what decryptors sign; the second are those who are in."""
-        return ["labels", str(self.number), str(self.ring.generation), *self.ring.decryptors]
-
-    @property
-    def opening(self) -> bytes:
-        return derive(self.ring.digest, "opening", self.run_id, self.number, self.ring.generation)
-
-    def pair_key(self, seed: bytes, one: str, other: str) -> bytes:
-        """The key of the masks of a pair."""
-        return derive_key(seed, self.run_id, "pair mask", self.number, 0, self.ring.pair(one, other))
-
-    def own_key(self, seed: bytes, name: str) -> bytes:
-        """The key of a client's own mask."""
-        return derive_key(seed, self.run_id, "own mask", self.number, 0, (self.ring.title(name),))
 
 
 def pair_seed(ring: KeyRing, run_id: bytes, number: int, one: str, other: str) -> bytes:
@@ -632,24 +538,91 @@ def _seeds(
     return found
 
 
-@dataclass(frozen=True)
-class SumOfRounds(Part):
-    """A sum under keys of many rounds as a part of a protocol, without the keys (`decryptors.KeysOfRounds`).
+_MANY = 100
+"""The most decryptors without a caution."""
 
-    `decryptors` and `tolerance` follow from tables and clients.
+
+class Limits(NamedTuple):
+    """The `decryptors` of a sum, and the `degree` of its graph."""
+
+    decryptors: Decryptors
+    degree: Degree
+
+    def __str__(self) -> str:
+        return f"{self.decryptors}; {self.degree}"
+
+
+@dataclass(frozen=True)
+class Flamingo(Sum):
+    """The secure sum with one message a client, whose keys serve many rounds, and which decryptors open.
+
+    `chosen`: the number of these, where it does not follow from `tolerance`; after `renewal` rounds others are drawn.
     """
 
-    decryptors: Any
-    tolerance: Any
-    messages = (*messages_in(sys.modules[__name__]), Agreed)
+    chosen: int | None = None
+    renewal: int = 10
+    name: ClassVar[str] = "flamingo"
+    kind: ClassVar[str] = "flamingo"
+    requests: ClassVar[Requests] = REQUESTS
+    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
+    spare_waits: ClassVar[int] = 14
+    takes: ClassVar[Sequence[Taken]] = (KeysOfRounds(), _MASK, _AGREE, _REVEAL, _COLLECT)
+    messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed)
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", "training.decryptors", "training.decryptor_rounds")
 
-    @property
-    def takes(self) -> Sequence[Taken]:
-        return (_MASK, _AGREE, _REVEAL, _COLLECT)
+    @classmethod
+    def of(cls, tables: Any) -> Self:
+        keys = tables.training
+        return replace(super().of(tables), chosen=keys.decryptors, renewal=keys.decryptor_rounds)
+
+    def limits(self, called: int, joined: int) -> Limits:
+        degree = degree_of(joined, self.tolerance, called)
+        return Limits(Decryptors.of(joined, self.chosen, self.tolerance, called), degree)
+
+    def opening(self, called: int, least: int) -> Opening:
+        """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
+        drawn = partial(drawn_sums, called, self.chosen, self.tolerance, least)
+        return replace(super().opening(called, least), drawn=drawn)
+
+    def check(self, called: int) -> None:
+        if self.chosen is not None and self.chosen > called:
+            problem = f"{self.chosen} is more than the {called} clients of a round"
+            raise Problem("decryptors", f"{problem}; allowed: {min(3, called)} to {called}")
+        try:
+            self.limits(called, called)
+        except ValueError as error:
+            allowed = "a smaller training.corrupt_clients, training.tolerated_dropouts or training.failure_exponent"
+            if self.chosen is not None:
+                raise Problem("decryptors", f"{error}; allowed: another number, or {allowed}") from None
+            key = "tolerated_dropouts" if self.tolerance.of(called).lost else "corrupt_clients"
+            raise Problem(key, f"{error}; allowed: {allowed}") from None
+
+    def warnings(self, called: Sequence[int], share: float) -> list[str]:
+        found = []
+        if share != 1:
+            what = "keys are fresh in a round to which clients are called that have none"
+            found.append(f'training.share(={share:g}) with training.averaging = "{self.name}": {what}')
+        return found + [
+            f"training.tolerated_dropouts(={self.tolerance.dropouts:g}) and training.corrupt_clients("
+            f"={self.tolerance.corrupt:g}): {count} of {many} clients are decryptors, and bytes of keys grow "
+            "with the third power of their number; lower these keys or training.failure_exponent"
+            for many in called
+            if self.chosen is None and (count := self._count(many, many)) > _MANY
+        ]
+
+    def spare(self, clients: int, called: int) -> int | None:
+        try:
+            deciding = Decryptors.of(clients, self.chosen, self.tolerance, called)
+        except NotCarried:  # such a round is lost
+            return 0
+        few = [deciding.count - deciding.quorum] if deciding.count < clients else []
+        near = neighbours.spare(clients, called, self.tolerance)
+        return min([*few, *([] if near is None else [near])], default=None)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        n, one = len(among.names), self.decryptors(tables, len(among.names))
-        m, k = one.count, degree_of(n, self.tolerance(tables), n).k
+        n = len(among.names)
+        one, degree = among.sum.limits(n, n)
+        m, k = one.count, degree.k
         own = packed_bytes(among.dimension, among.word_bits) + CHECK_BYTES
         return {
             "MaskedVector": n * (own + k * CIPHERTEXT_BYTES + m * (SHARE + OVERHEAD)),
@@ -661,3 +634,29 @@ class SumOfRounds(Part):
 
     def waits(self, tables: Any) -> int:
         return REQUESTS.phases
+
+    def _count(self, called: int, joined: int) -> int:
+        return self.limits(called, joined).decryptors.count
+
+    async def join(self, me: Client, deadline: float, called: int) -> Group:
+        ring = await join(me, partial(self._count, called), deadline, self.identities)
+        if ring is None:
+            raise Withdrawn("its keys are not those of the sum, or too few clients joined")
+        return Group(ring.names, {}, {})
+
+    async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> Group:
+        limits = partial(self._count, called), self.renewal, least, deadline
+        ring = await prepare(me, names, *limits, self.identities)
+        return Group(ring.stored, {}, {})
+
+    def _settings(self, settings: SumSettings) -> FlamingoSettings:
+        return FlamingoSettings(
+            settings.dimension, settings.word_bits, self.tolerance, settings.called, settings.min_clients,
+            settings.deadline, self.identities, settings.fraction_bits,
+        )  # fmt: skip
+
+    async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
+        await client(me, vector, self._settings(settings))
+
+    async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
+        return await server(me, group.names, self._settings(settings))

@@ -47,7 +47,7 @@ Patent applications are known that concern this method (US 2024/0289638).
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,25 +67,24 @@ from tacit.protocols.crypto.coded_masks import (
 )
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
-from tacit.protocols.crypto.words import packed_bytes, unpacked_rows
+from tacit.protocols.crypto.words import Quantised, packed_bytes, unpacked_rows
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, Reason, require
-from tacit.protocols.parts import Among, Part, Taken, messages_in
+from tacit.protocols.parts import Among, Taken, messages_in
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, quorum
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read, without_silent
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
-from tacit.protocols.sums.secure_sum import STEPS, Requests, Total
+from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
+from tacit.sim.setting_error import Problem
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
-__all__ = [
-    "REQUESTS", "CodedSettings", "CodedSum", "CodedSumOfVectors", "CodedVector", "Coding", "client", "server",
-]  # fmt: skip
+__all__ = ["REQUESTS", "CodedSum", "CodedVector", "Coding", "LightSecAgg"]
 
 _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
@@ -161,44 +160,25 @@ class Coding:
         """D: how many may be lost, N - U."""
         return self.clients - self.needed
 
+    def __str__(self) -> str:
+        return (
+            f"of {self.clients} clients {self.quorum} must sign who is in the sum and {self.needed} answer, so "
+            f"{self.tolerated} may be lost; {self.private} may collude with the server"
+        )
+
 
 def _quorum(clients: int, private: int) -> int:
     return (clients + private) // 2 + 1
-
-
-@dataclass(frozen=True)
-class CodedSettings:
-    """The public settings of a sum: `dimension` words of GF(2^31 - 1), whose sums are below 2^31 - 1.
-
-    `assumed`: of the clients that the round calls (`Coding.among`). `min_clients`: the fewest in a sum, and never fewer
-    than C + 2; `deadline`: longest wait of the server, in virtual seconds.
-    """
-
-    dimension: int
-    assumed: Assumed
-    min_clients: int = 3
-    deadline: float = 60.0
-
-    @property
-    def fewest(self) -> int:
-        """The fewest clients in a sum."""
-        return max(self.min_clients, self.assumed.fewest)
-
-    def coding(self, clients: int) -> Coding:
-        """U and T among a number of clients that joined. Raises NotCarried where they cannot carry C."""
-        return Coding.among(clients, self.assumed)
 
 
 @dataclass
 class _Taking(consistency.Signer):
     """A client's part in the sum of a round, from its vector on; `pieces` are those that it holds of masks."""
 
-    settings: CodedSettings
+    settings: SumSettings
+    coding: Coding
+    fewest: int
     pieces: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def coding(self) -> Coding:
-        return self.settings.coding(len(self.group.names))
 
     @property
     def quorum(self) -> int:
@@ -230,7 +210,7 @@ class _Taking(consistency.Signer):
     async def sign(self, shown: CodedSurvivors) -> None:
         """Sign U1, once a round; the trace says why where it does not."""
         me, names = self.me, self.group.names
-        left, least = frozenset(shown.names), max(self.coding.needed, self.settings.fewest)
+        left, least = frozenset(shown.names), max(self.coding.needed, self.fewest)
         survivors = tuple(name for name in names if name in left)
         if me.name not in left or list(survivors) != shown.names:
             refuse(me, "sign: those are no survivors of the sum")
@@ -265,31 +245,6 @@ class _Taking(consistency.Signer):
         self.me.send(self.me.server, CodedSum(joined([total], PIECE_BITS)))
 
 
-async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CodedSettings) -> None:
-    """Contribute `vector` (dimension,), numbers below 2^31 - 1, to the sum of the round among `group`, P.
-
-    `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
-    """
-    if vector.shape != (settings.dimension,) or int(vector.max()) >= PRIME:
-        raise ValueError(f"a vector of {settings.dimension} numbers below 2^31 - 1 was due.")
-    if group.identities is None:
-        raise ValueError("clients sign: the group needs identities.")
-    number, part = me.round, None
-    while answer := await REQUESTS.next(
-        me, settings.deadline, begun=part is not None, finished=part is not None and part.done
-    ):
-        if isinstance(answer, CodedStart):
-            if carries(me, settings.coding, group.names) and may_mask_once(me, number, group.names, settings.fewest):
-                part = _Taking(me, group, group.identities, settings)
-                await part.deal_and_mask(vector)
-        elif part is None or not part.is_current:
-            continue  # what follows a start that was refused
-        elif isinstance(answer, CodedSurvivors):
-            await part.sign(answer)
-        elif isinstance(answer, Agreement):
-            await part.answer(answer)
-
-
 def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return rows[0] if isinstance(rows[0], HollowArray) else summed(rows)
 
@@ -318,74 +273,49 @@ def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
     return values.astype(np.uint64)
 
 
-async def server(me: Server, group: Group, settings: CodedSettings) -> Total:
-    """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
-    names, identities = group.names, group.identities
-    if identities is None:
-        raise ValueError("clients sign: the group needs identities.")
-    try:
-        coding = settings.coding(len(names))
-    except NotCarried as error:
-        raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
-    least = max(settings.fewest, coding.needed)
-    with me.step("sum.collect"):
-        require(len(names), "clients", settings.min_clients)
-        me.advance(me.round, me.attempt + 1)
-        me.broadcast(names, CodedStart())
-        enter(me, MASKED)
-        sent = (await me.collect(CodedVector, names, deadline=settings.deadline)).answers
-        vectors = understood(me, sent, lambda name, vector: _numbers(vector.values, settings.dimension))
-        survivors = without_silent(me, names, vectors, settings.deadline)
-        require(len(survivors), "clients", settings.min_clients)
-        if len(survivors) < least:
-            raise Abort(STAYS_MASKED, why=Reason(FEW_VALUES, count=len(survivors), needed=least))
-        total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
-        me.broadcast(survivors, CodedSurvivors(list(survivors)))
-        titles = {name: f"{name}#{me.incarnations[name]}" for name in survivors}
-        unsigned = await consistency.witness(me, identities, names, survivors, titles, coding.quorum, settings.deadline)
-        if unsigned:
-            me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
-            signed = len(survivors) - len(unsigned)
-            problem = Reason(
-                "{count} of {clients} clients signed who is in the sum; {needed} are needed",
-                count=signed, clients=len(survivors), needed=coding.quorum,
-            )  # fmt: skip
-            raise Abort(STAYS_MASKED, why=problem)
-        length = piece_length(settings.dimension, coding.needed, coding.private)
-        answers = await first_understood(
-            me, CodedSum, survivors, coding.needed, settings.deadline,
-            lambda name, answer: _numbers(answer.pieces, length),
-        )  # fmt: skip
-        if len(answers) < coding.needed:
-            silent = [name for name in survivors if name not in answers]
-            me.lose(silent, "it did not add the pieces of the masks: the round ends without a sum")
-            problem = Reason(
-                "{count} of {clients} clients added the pieces of the masks; {needed} are needed",
-                count=len(answers), clients=len(survivors), needed=coding.needed,
-            )  # fmt: skip
-            raise Abort(STAYS_MASKED, why=problem)
-        held = {names.index(name): piece for name, piece in answers.items()}
-        shape = settings.dimension, coding.needed, coding.private
-        mask = await me.compute(decoded_work(*shape), decoded, held, *shape)
-        ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
-        me.broadcast(survivors, CodedDone())
-    return Total(survivors, ring, 0)
-
-
 @dataclass(frozen=True)
-class CodedSumOfVectors(Part):
-    """A secure sum with coded masks as a part of a protocol; `coding` gives U and T from tables and the clients."""
+class LightSecAgg(Sum):
+    """The secure sum with coded masks, whose opening takes the same time for any losses, of integers."""
 
-    coding: Any
-    messages = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
+    name: ClassVar[str] = "lightsecagg"
+    kind: ClassVar[str] = "lightsecagg"
+    requests: ClassVar[Requests] = REQUESTS
+    copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
+    signs_sets: ClassVar[bool] = True
+    of_integers: ClassVar[bool] = True
+    takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT)
+    messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (CodedPiece,)
 
-    @property
-    def takes(self) -> Sequence[Taken]:
-        return (_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT)
+    def word_bits(self, quantised: Quantised | None) -> int:
+        return PIECE_BITS
+
+    def modulus(self, quantised: Quantised | None) -> int:
+        return PRIME
+
+    def limits(self, called: int, joined: int) -> Coding:
+        return Coding.among(joined, self.tolerance.of(called))
+
+    def opens(self, called: int, least: int, joined: int, left: int) -> float:
+        return float(left >= max(least, self.limits(called, joined).needed))
+
+    def check(self, called: int) -> None:
+        assumed = self.tolerance.of(called)
+        try:
+            coding = self.limits(called, called)
+        except ValueError as error:
+            raise Problem("share", str(error)) from None
+        if coding.tolerated < assumed.lost:
+            problem = f"{self.tolerance.dropouts:g} of {called} clients is more than a lying server lets a sum with "
+            problem += f"coded masks tolerate, with {coding.private} that may collude with it; at most "
+            allowed = f"{coding.tolerated} may be lost; allowed: less than {(coding.tolerated + 1) / called:g}"
+            raise Problem("tolerated_dropouts", problem + allowed)
+
+    def _least(self, settings: SumSettings) -> int:
+        return max(settings.min_clients, self.tolerance.of(settings.called).fewest)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        p, coding = len(among.names), self.coding(tables, len(among.names))
+        p, coding = len(among.names), among.sum.limits(len(among.names), len(among.names))
         piece = packed_bytes(piece_length(among.dimension, coding.needed, coding.private), PIECE_BITS)
         return {
             "CodedPiece": p * (p - 1) * piece,
@@ -398,3 +328,83 @@ class CodedSumOfVectors(Part):
 
     def waits(self, tables: Any) -> int:
         return REQUESTS.phases
+
+    async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
+        """Contribute `vector` (dimension,), numbers below 2^31 - 1, to the sum of the round among `group`, P.
+
+        `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
+        """
+        if vector.shape != (settings.dimension,) or int(vector.max()) >= PRIME:
+            raise ValueError(f"a vector of {settings.dimension} numbers below 2^31 - 1 was due.")
+        if group.identities is None:
+            raise ValueError("clients sign: the group needs identities.")
+        number, part, fewest = me.round, None, self._least(settings)
+        coding = partial(self.limits, settings.called)
+        while answer := await REQUESTS.next(
+            me, settings.deadline, begun=part is not None, finished=part is not None and part.done
+        ):
+            if isinstance(answer, CodedStart):
+                if carries(me, coding, group.names) and may_mask_once(me, number, group.names, fewest):
+                    part = _Taking(me, group, group.identities, settings, coding(len(group.names)), fewest)
+                    await part.deal_and_mask(vector)
+            elif part is None or not part.is_current:
+                continue  # what follows a start that was refused
+            elif isinstance(answer, CodedSurvivors):
+                await part.sign(answer)
+            elif isinstance(answer, Agreement):
+                await part.answer(answer)
+
+    async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
+        """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+        names, identities = group.names, group.identities
+        if identities is None:
+            raise ValueError("clients sign: the group needs identities.")
+        try:
+            coding = self.limits(settings.called, len(names))
+        except NotCarried as error:
+            raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
+        least = max(self._least(settings), coding.needed)
+        with me.step("sum.collect"):
+            require(len(names), "clients", settings.min_clients)
+            me.advance(me.round, me.attempt + 1)
+            me.broadcast(names, CodedStart())
+            enter(me, MASKED)
+            sent = (await me.collect(CodedVector, names, deadline=settings.deadline)).answers
+            vectors = understood(me, sent, lambda name, vector: _numbers(vector.values, settings.dimension))
+            survivors = without_silent(me, names, vectors, settings.deadline)
+            require(len(survivors), "clients", settings.min_clients)
+            if len(survivors) < least:
+                raise Abort(STAYS_MASKED, why=Reason(FEW_VALUES, count=len(survivors), needed=least))
+            total = await me.compute({"ring.add": len(vectors) * settings.dimension}, _added, list(vectors.values()))
+            me.broadcast(survivors, CodedSurvivors(list(survivors)))
+            titles = {name: f"{name}#{me.incarnations[name]}" for name in survivors}
+            unsigned = await consistency.witness(
+                me, identities, names, survivors, titles, coding.quorum, settings.deadline
+            )
+            if unsigned:
+                me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
+                signed = len(survivors) - len(unsigned)
+                problem = Reason(
+                    "{count} of {clients} clients signed who is in the sum; {needed} are needed",
+                    count=signed, clients=len(survivors), needed=coding.quorum,
+                )  # fmt: skip
+                raise Abort(STAYS_MASKED, why=problem)
+            length = piece_length(settings.dimension, coding.needed, coding.private)
+            answers = await first_understood(
+                me, CodedSum, survivors, coding.needed, settings.deadline,
+                lambda name, answer: _numbers(answer.pieces, length),
+            )  # fmt: skip
+            if len(answers) < coding.needed:
+                silent = [name for name in survivors if name not in answers]
+                me.lose(silent, "it did not add the pieces of the masks: the round ends without a sum")
+                problem = Reason(
+                    "{count} of {clients} clients added the pieces of the masks; {needed} are needed",
+                    count=len(answers), clients=len(survivors), needed=coding.needed,
+                )  # fmt: skip
+                raise Abort(STAYS_MASKED, why=problem)
+            held = {names.index(name): piece for name, piece in answers.items()}
+            shape = settings.dimension, coding.needed, coding.private
+            mask = await me.compute(decoded_work(*shape), decoded, held, *shape)
+            ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
+            me.broadcast(survivors, CodedDone())
+        return Total(survivors, ring, 0)

@@ -30,7 +30,7 @@ takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one'
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -62,7 +62,7 @@ from tacit.protocols.values import announced, values_of
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather"]
+__all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather", "spare"]
 
 
 SHARED = (DealtShares, Survivors, Revealed)
@@ -189,17 +189,27 @@ def announce(me: Server, attempt: Acquainted) -> None:
         me.send(name, shown(attempt.graph.around(name)))
 
 
-@dataclass(frozen=True)
-class DealingInGraph(Part):
-    """Dealing among neighbours as a part of a sum, which has its steps. `tolerance` maps the tables of a run to it."""
+def spare(clients: int, called: int, tolerance: Tolerance) -> int | None:
+    """How many of `clients`, of those `called`, may be lost whoever their neighbours are; None in a complete graph.
 
-    tolerance: Callable[[Any], Tolerance] = lambda tables: Tolerance()
+    A graph withstands more losses with high probability, if they do not depend on it.
+    """
+    try:
+        degree = degree_of(max(1, clients), tolerance, called)
+    except NotCarried:  # such a round is lost
+        return 0
+    return None if degree.complete else degree.k - degree.threshold
+
+
+class DealingInGraph(Part):
+    """Dealing among neighbours as a part of a sum, which has its steps."""
+
     messages = (*messages_in(sys.modules[__name__]), *SHARED)
     between_clients = (DealtShares,)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, names = len(among.names), text(among.names)
-        degree = degree_of(p, self.tolerance(tables), p)
+        degree = degree_of(p, among.sum.tolerance, p)
         return {
             "FreshKeys": p * 2 * KEY_BYTES,
             "Neighbours": (degree.k + 1) * (p * 2 * KEY_BYTES + names),

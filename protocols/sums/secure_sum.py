@@ -46,7 +46,7 @@ sums of several rounds reveal together where a client's vectors in them are alik
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,22 +55,22 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.assumed import Assumed
-from tacit.protocols.crypto.fixed_point import decode, encode
-from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.regular_graph import Degree, Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
-from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_masked
+from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
+from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
@@ -89,18 +89,9 @@ __all__ = [
     "server",
 ]
 
-_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS = (
-    Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
-    Step("client", "sum.mask", "mask its vector and send it in chunks; again when another is lost amid it", "mask"),
-    Step("client", "sum.agree", "sign who takes part and who is left"),
-    Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
-    Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
-)
+_DEAL, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
 
 PURPOSE = "sum-dealt"
-
-END = "the end of a sum"
-"""The place where a client rests after its part."""
 
 
 class SumStart(Message):
@@ -125,38 +116,6 @@ class MaskedChunk(Message):
 
 class SumDone(Message):
     pass
-
-
-@dataclass(frozen=True)
-class Requests:
-    """The messages of the server that a client of a sum waits for: `done`, at the end of the sum, and all `others`.
-
-    `phases`: deadlines of the server that may pass between a client's first message and the end of the sum.
-    """
-
-    done: type[Message]
-    others: tuple[type[Message], ...]
-    phases: int = 2
-
-    @property
-    def before_end(self) -> tuple[str, ...]:
-        """The messages that could ask for more of a client that has done its part."""
-        return type_names(self.others)
-
-    async def next(self, me: Client, deadline: float, *, begun: bool = True, finished: bool = True) -> Any:
-        """The next request of the server; None where the sum is done, which `me` stores.
-
-        `begun`: it has sent its first message. `finished`: it has done its part, so it rests at `END`. Of several
-        requests `done` is taken first: a sum ends before the next one begins. Raises NoAnswer as `recv` does.
-        """
-        if finished:
-            me.rest_at(END)
-        answer = await me.recv((self.done, *self.others), me.server, (self.phases if begun else 2) * deadline)
-        me.rest_at("")
-        if isinstance(answer, self.done):
-            sum_done(me)
-            return None
-        return answer
 
 
 REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement))
@@ -214,23 +173,6 @@ class Settings:
     def part(self, number: int) -> slice:
         """The slice of chunk `number` in a vector."""
         return slice(number * self.chunk, (number + 1) * self.chunk)
-
-
-@dataclass(frozen=True, eq=False)
-class Total:
-    """The sum over the `contributors` (U3): `ring` in Z_{2^b}, `values` as numbers, (dimension,) each.
-
-    `values` exist only for sums in 64 bits.
-    """
-
-    contributors: tuple[str, ...]
-    ring: Ring
-    fraction_bits: int
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The sum as real numbers."""
-        return decode(self.ring, self.fraction_bits)
 
 
 async def client(
@@ -487,6 +429,91 @@ class SumOfVectors(Part):
 
 SUM = SumOfVectors()
 """A secure sum without signatures, in which all clients deal with all."""
+
+
+class _Dealing(Sum):
+    def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
+        sizes = settings.dimension, None, settings.fraction_bits, settings.min_clients, settings.deadline
+        return Settings(*sizes, word_bits=settings.word_bits, called=settings.called)
+
+    async def client(self, me: Client, vector: NDArray[Any], group: setup.Group, settings: SumSettings) -> None:
+        await client(me, vector, group.secrets, self._settings(group, settings))
+
+    async def server(self, me: Server, group: setup.Group, settings: SumSettings) -> Total:
+        return await server(me, group.names, self._settings(group, settings))
+
+
+@dataclass(frozen=True)
+class SecAgg(_Dealing):
+    """The secure sum in which all clients deal with all. `threshold`: t, if more than a majority."""
+
+    tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
+    threshold: int | None = None
+    name: ClassVar[str] = "secure"
+    kind: ClassVar[str] = "secure_sum"
+    requests: ClassVar[Requests] = REQUESTS
+    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
+    tolerates_share: ClassVar[bool] = False
+    takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients")
+
+    @classmethod
+    def of(cls, tables: Any) -> "SecAgg":
+        return cls(Tolerance(tables.protocol.corrupt_clients or 0.0, 0.0))
+
+    def fewest(self, min_clients: int) -> int:
+        return max(super().fewest(min_clients), self.threshold or 0)
+
+    def opening(self, called: int, least: int) -> Opening:
+        return opening_of(SumBounds(self.kind, least, colluding=self.tolerance.of(called).colluding), self.threshold)
+
+    def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
+        own, signing = super()._settings(group, settings), group.identities
+        return replace(own, threshold=self.threshold, identities=signing, assumed=self.of_run)
+
+
+@dataclass(frozen=True)
+class SecAggPlus(_Dealing):
+    """The secure sum in which clients deal with their neighbours in a graph, without a set-up (`neighbours`).
+
+    The server alone enforces the smallest number of clients, because each client sees only itself and its neighbours.
+    """
+
+    name: ClassVar[str] = "secagg+"
+    kind: ClassVar[str] = "secagg+"
+    requests: ClassVar[Requests] = REQUESTS
+    copies: ClassVar[int] = SecAgg.copies
+    sees_all: ClassVar[bool] = False
+    takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)
+    uses: ClassVar[Sequence[str]] = ()
+
+    def limits(self, called: int, joined: int) -> Degree:
+        return degree_of(joined, self.tolerance, called)
+
+    def opens(self, called: int, least: int, joined: int, left: int) -> float | None:
+        """In a complete graph as without one; in others, neighbours decide whether losses from masking on matter."""
+        degree = self.limits(called, joined)
+        if not degree.complete:
+            return super().opens(called, least, joined, left)
+        return float(left >= quorum.fewest_left(joined, degree.threshold, least, degree.colluding))
+
+    def check(self, called: int) -> None:
+        try:
+            self.limits(called, called)
+        except ValueError as error:
+            raise Problem("corrupt_clients", str(error)) from None
+
+    def spare(self, clients: int, called: int) -> int | None:
+        return neighbours.spare(clients, called, self.tolerance)
+
+    def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
+        return replace(super()._settings(group, settings), tolerance=self.tolerance)
+
+    async def join(self, me: Client, deadline: float, called: int) -> setup.Group:
+        return setup.Group((), {}, {})
+
+    async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
+        return setup.Group(tuple(names), {}, {})
 
 
 class SecureSum(Phase):

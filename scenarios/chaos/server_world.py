@@ -31,10 +31,12 @@ from tacit.protocols.outcome import Abort, Overtaken
 from tacit.protocols.sums import committee, consistency, decryptors, flamingo, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from tacit.protocols.sums.decryptors import KeyRing
+from tacit.protocols.sums.lightsecagg import LightSecAgg
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.members import SigningKeys, drawn, with_keys
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
 from tacit.protocols.sums.refusal import Least
+from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
@@ -115,7 +117,7 @@ async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSec
         await flamingo.client(me, values.reshape(-1), _rounds_settings(miniature))
     elif miniature.kind == "lightsecagg":
         assert isinstance(me, _Contributor)
-        await lightsecagg.client(me, numbers(values), me.group, _coded_settings(miniature))
+        await LightSecAgg(miniature.tolerates).client(me, numbers(values), me.group, _coded_settings(miniature))
     elif miniature.of_vectors:
         vector = values.reshape(-1)
         exact = vector if miniature.quantised is None else miniature.quantised.encode(vector)
@@ -162,9 +164,8 @@ def _decryptors(miniature: Miniature, clients: int) -> int:
     return decryptors.Decryptors.of(clients, None, miniature.tolerates, miniature.clients).count
 
 
-def _coded_settings(miniature: Miniature) -> lightsecagg.CodedSettings:
-    size = miniature.blocks * _WORDS
-    return lightsecagg.CodedSettings(size, miniature.assumed, miniature.min_clients, _DEADLINE)
+def _coded_settings(miniature: Miniature) -> SumSettings:
+    return SumSettings(miniature.blocks * _WORDS, miniature.clients, miniature.min_clients, _DEADLINE)
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -342,7 +343,7 @@ class _Lying(_Calling):
                     assert ring is not None
                     await flamingo.server(self, ring.stored, _rounds_settings(self.miniature))
                 elif self.miniature.kind == "lightsecagg":
-                    await lightsecagg.server(self, group, _coded_settings(self.miniature))
+                    await LightSecAgg(self.miniature.tolerates).server(self, group, _coded_settings(self.miniature))
                 elif self.miniature.of_vectors:
                     await secure_sum.server(self, group.names, _sum_settings(self.miniature))
                 else:

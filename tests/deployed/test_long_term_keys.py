@@ -140,7 +140,7 @@ def test_all_parts_of_a_simulation_sign_with_the_same_keys() -> None:
     pytest.importorskip("torch")
     simulation = Simulation(load("fedavg-xclp-digits", changes), engine="inline")
     settings = simulation.server.settings
-    labels, averages = settings.method.labeller.parameters.identities, settings.averaging.identities
+    labels, averages = settings.method.labeller.parameters.identities, settings.averaging.sum.identities
     assert labels is not None and averages is not None
     assert labels.public is averages.public and labels.private is averages.private  # each counts its own colluders
     simulation.close()

@@ -169,14 +169,14 @@ UNSEEN = (
     ),
     _bug(
         "a ciphertext is meant for decryptors of any generation",
-        "protocols/sums/flamingo.py",
+        "protocols/sums/round_graph.py",
         "self.number, self.ring.generation, sender, other)",
         "self.number, sender, other)",
         f"{_FLAMINGO}::test_the_context_of_a_ciphertext_names_set_up_round_generation_and_both_ends",
     ),
     _bug(
         "labels may leave a client one neighbour too few",
-        "protocols/sums/flamingo.py",
+        "protocols/sums/round_graph.py",
         "(name)))) < degree.threshold:",
         "(name)))) < degree.threshold - 1:",
         f"{_FLAMINGO}::test_labels_leave_each_client_as_many_neighbours_as_the_graph_needs",

@@ -17,6 +17,7 @@ from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import consistency, quorum, secure_sum
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.protocols.sums.refusal import Least
+from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.scenarios.chaos.server_lies import parse
@@ -134,7 +135,7 @@ def test_two_sets_of_signatures_share_an_honest_client_whoever_is_lost() -> None
 
 
 def test_an_average_is_over_two_more_than_the_colluding_and_noise_counts_without_them() -> None:
-    averaging = Secure(assumed=Assumed(20, 4, 0))
+    averaging = Secure(SecAgg(of_run=Assumed(20, 4, 0)))
     assert averaging.fewest(2) == 6 and averaging.fewest(11) == 11
     assert averaging.honest(11) == 7  # k = 11, C = 4
     assert Secure().honest(11) == 10

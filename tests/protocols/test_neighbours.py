@@ -17,13 +17,12 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
-from tacit.protocols.federated.averaging import SecAggPlus
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.sums import dealing, neighbours, secure_sum
+from tacit.protocols.sums import dealing, secure_sum
 from tacit.protocols.sums.dealing import SHARE, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
-from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumStart
+from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SecAggPlus, SumStart
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -179,8 +178,8 @@ def test_the_payload_of_a_sum_in_a_graph_by_type_equals_the_formula(count: int) 
     for row in run.world.ledger.rows():
         found[row.type] = found.get(row.type, 0) + row.payload
     names = [client.name for client in run.clients]
-    summed = secure_sum.SumOfVectors(in_graph=neighbours.DealingInGraph(lambda tables: TOLERANCE))
-    formula = payloads((summed,), None, Among(dict.fromkeys(names, 1), dimension=20))
+    summed = SecAggPlus(TOLERANCE)
+    formula = payloads((summed,), None, Among(dict.fromkeys(names, 1), dimension=20, sum=summed))
     assert {kind: size for kind, size in found.items() if size} == formula
 
 
@@ -417,7 +416,7 @@ def test_a_complete_graph_counts_colluders_in_the_fewest_survivors() -> None:
 
 
 def test_any_few_clients_may_be_lost_in_a_graph_whoever_their_neighbours_are() -> None:
-    averaging = SecAggPlus(tolerance=Tolerance(0.1, 0.1))
+    averaging = SecAggPlus(Tolerance(0.1, 0.1))
     degree = degree_of(8, averaging.tolerance)
     assert not degree.complete and averaging.spare(8, 8) == degree.k - degree.threshold == 1
     assert averaging.spare(4, 4) is None  # a complete graph

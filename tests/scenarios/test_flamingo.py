@@ -11,9 +11,7 @@ import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto import threshold_elgamal as elgamal
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.groups import find_group
-from tacit.protocols.federated.secure_averages import Flamingo
 from tacit.protocols.sums import consistency, flamingo
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.scenarios.files.checks import cautions
@@ -131,7 +129,7 @@ def test_two_decryptors_among_more_clients_are_refused() -> None:
 
 
 def test_no_decryptor_may_be_lost_where_so_few_of_those_called_came_that_there_is_no_sum() -> None:
-    averaging = Flamingo(assumed=Assumed(40, 2, 0))
+    averaging = flamingo.Flamingo()
     assert [averaging.spare(clients, called=40) for clients in (0, 2, 40)] == [0, 0, 8]
 
 

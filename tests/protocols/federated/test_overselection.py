@@ -12,9 +12,10 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average
-from tacit.protocols.federated.averaging import Averaging, Plain, SecAggPlus, Secure, Update
+from tacit.protocols.federated.averaging import Averaging, Plain, Secure, Update
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.sums.secure_sum import SecAggPlus
 from tacit.sim.faults import Corrupt, Crash, Delay, Fault, Slow
 from tacit.sim.setting_error import SettingError
 from tacit.sim.world import World
@@ -100,7 +101,7 @@ def test_an_invalid_model_is_replaced_by_an_extra_clients_until_the_deadline(
     assert wait + 4 < world.loop.time() < wait + 5
 
 
-@pytest.mark.parametrize("averaging", [Secure(), SecAggPlus()], ids=lambda way: way.name)
+@pytest.mark.parametrize("averaging", [Secure(), Secure(SecAggPlus())], ids=lambda way: way.name)
 def test_over_selection_with_a_secure_sum_is_refused(averaging: Averaging) -> None:
     with pytest.raises(SettingError, match="is a sum over all who began it"):
         trained(averaging=averaging, min_clients=2)

@@ -1,0 +1,213 @@
+"""A secure sum as one object: its keys, its program, its limits, its formula.
+
+A sum is a class derived from `Sum`, in one file, with one line in `registry`. Averages of models, checks, notes,
+predictions and chaos ask the object.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.parties.client import Client
+from tacit.parties.server import Server
+from tacit.parties.waiting import type_names
+from tacit.protocols import setup
+from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
+from tacit.protocols.parts import Opening, Part
+from tacit.protocols.steps import Step
+from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.members import SigningKeys, with_keys
+from tacit.protocols.sums.quorum import NOBODY, limit_of
+from tacit.protocols.sums.refusal import sum_done
+from tacit.sim.wire import Message
+
+__all__ = ["END", "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumSettings", "Total"]
+
+STEPS = (
+    Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
+    Step("client", "sum.mask", "mask its vector and send it in chunks; again when another is lost amid it", "mask"),
+    Step("client", "sum.agree", "sign who takes part and who is left"),
+    Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
+    Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
+)
+
+END = "the end of a sum"
+"""The place where a client rests after its part."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The messages of the server that a client of a sum waits for: `done`, at the end of the sum, and all `others`.
+
+    `phases`: deadlines of the server that may pass between a client's first message and the end of the sum.
+    """
+
+    done: type[Message]
+    others: tuple[type[Message], ...]
+    phases: int = 2
+
+    @property
+    def before_end(self) -> tuple[str, ...]:
+        """The messages that could ask for more of a client that has done its part."""
+        return type_names(self.others)
+
+    async def next(self, me: Client, deadline: float, *, begun: bool = True, finished: bool = True) -> Any:
+        """The next request of the server; None where the sum is done, which `me` stores.
+
+        `begun`: it has sent its first message. `finished`: it has done its part, so it rests at `END`. Of several
+        requests `done` is taken first: a sum ends before the next one begins. Raises NoAnswer as `recv` does.
+        """
+        if finished:
+            me.rest_at(END)
+        answer = await me.recv((self.done, *self.others), me.server, (self.phases if begun else 2) * deadline)
+        me.rest_at("")
+        if isinstance(answer, self.done):
+            sum_done(me)
+            return None
+        return answer
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum over the `contributors` (U3): `ring` in Z_{2^b}, `values` as numbers, (dimension,) each.
+
+    `values` exist only for sums in 64 bits.
+    """
+
+    contributors: tuple[str, ...]
+    ring: Ring
+    fraction_bits: int
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The sum as real numbers."""
+        return decode(self.ring, self.fraction_bits)
+
+
+@dataclass(frozen=True)
+class SumSettings:
+    """The public settings of one sum of vectors of `dimension` words, of `word_bits` bits each.
+
+    `called`: how many clients the round calls. `min_clients`: the fewest in a sum, and never fewer than C + 2.
+    `deadline`: the longest wait of the server, in virtual seconds. `fraction_bits`: those of numbers in fixed point.
+    """
+
+    dimension: int
+    called: int
+    min_clients: int = 3
+    deadline: float = 60.0
+    word_bits: int = WHOLE
+    fraction_bits: int = 32
+
+
+@dataclass(frozen=True)
+class Sum(Part):
+    """A secure sum of vectors, as a part of a protocol together with its set-up.
+
+    `tolerance`: the shares of the clients called to a round that may collude with the server, and that may be lost.
+    `identities`: the long-term keys that sign, if any. `of_run`: C of the most clients that a round of the run calls;
+    each sum is over at least two more.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    identities: Identities | None = None
+    of_run: Assumed = NOBODY
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+    """The name in `SumBounds` and in `tacit chaos --server`."""
+    requests: ClassVar[Requests]
+    copies: ClassVar[int]
+    """The copies of a client's vectors that are held in a round."""
+    spare_waits: ClassVar[int] = 6
+    """The deadlines of the server in a sum, beside two for each client."""
+    signs_sets: ClassVar[bool] = False
+    """True if clients sign who is in the sum, without `identities` by keys that they make for the round."""
+    sees_all: ClassVar[bool] = True
+    """True if each client sees who is in the sum."""
+    of_integers: ClassVar[bool] = False
+    """True if it adds integers alone, no numbers in fixed point."""
+    tolerates_share: ClassVar[bool] = True
+    """True if the share of lost clients in `tolerance` decides."""
+    uses: ClassVar[Sequence[str]] = ("protocol.identity",)
+    messages: ClassVar[Sequence[type[Message]]] = ()
+
+    @classmethod
+    def of(cls, tables: Any) -> Self:
+        """The sum with the values of its keys in `tables`. Draws are new in each round, and a server may ask for new
+        ones in any."""
+        keys = tables.training
+        return cls(Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent, keys.rounds))
+
+    def limits(self, called: int, joined: int) -> Any:
+        """The numbers that decide among the clients that `joined`, of those `called`; as text, a line for users.
+
+        None where nothing follows from these numbers. Raises ValueError where the clients cannot carry C.
+        """
+
+    def opens(self, called: int, least: int, joined: int, left: int) -> float | None:
+        """The probability that a sum of at least `least` clients is opened, as `Opening.opens` returns it."""
+        return 1.0 if left == joined else None
+
+    def opening(self, called: int, least: int) -> Opening:
+        """The conditions of a sum of at least `least` clients, in a round that calls this number."""
+        return Opening(least, partial(self.limits, called), partial(self.opens, called, least))
+
+    def check(self, called: int) -> None:
+        """Raise Problem, with the name of a key, for keys that do not fit a round that calls this number."""
+
+    def warnings(self, called: Sequence[int], share: float) -> list[str]:
+        """A line for each key that costs much in rounds that call these numbers, a `share` of all clients."""
+        return []
+
+    def spare(self, clients: int, called: int) -> int | None:
+        """The number of `clients`, of those `called`, that may be lost where few decide, such as decryptors or
+        neighbours; None: a third of all."""
+        return None
+
+    def fewest(self, min_clients: int) -> int:
+        """The smallest number of clients in a sum of the run, if a round needs `min_clients`."""
+        return max(min_clients, self.of_run.fewest)
+
+    def word_bits(self, quantised: Quantised | None) -> int:
+        """The bits of a word that holds a sum of such numbers; None: of numbers in fixed point."""
+        return WHOLE if quantised is None else quantised.word_bits
+
+    def modulus(self, quantised: Quantised | None) -> int:
+        """The number of values of a word, modulo which words are summed."""
+        return 1 << self.word_bits(quantised)
+
+    @property
+    def _keys(self) -> setup.Contribution:
+        return SigningKeys() if self.signs_sets and self.identities is None else setup.NoContribution()
+
+    async def join(self, me: Client, deadline: float, called: int) -> setup.Group:
+        """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
+        group, keys = await setup.client(me, deadline, self._keys, self.identities)
+        return with_keys(group, {me.name: keys.private}) if keys.public else group
+
+    async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
+        """Set up a round with at least `least` of `names`, those that answer; returns the group. Raises Abort."""
+        limit = limit_of(least, self.of_run.colluding)
+        group = await setup.server(me, names, me.round, least, deadline, self._keys, self.identities, limit)
+        return with_keys(group, {}) if self.signs_sets and self.identities is None else group
+
+    async def client(self, me: Client, vector: NDArray[Any], group: setup.Group, settings: SumSettings) -> None:
+        """Contribute `vector` (dimension,) to the sum of the round among `group`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a client does")
+
+    async def server(self, me: Server, group: setup.Group, settings: SumSettings) -> Total:
+        """Sum the vectors of `group`, or of those of them who live. Raises Abort."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
+
+
+WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)
+"""The set-up of a sum whose clients sign; without long-term identities each publishes a key for the round."""
