@@ -41,13 +41,15 @@ from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import committee, flamingo, lightsecagg, reports, secure_sum
+from tacit.protocols.sums import reports
+from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.protocols.xclp.variants import ROW_SUMS
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
+from tacit.sim.wire import Message
 
 __all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "TRAINING", "FederatedTraining", "NetworkTraining"]
 
@@ -156,10 +158,7 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
-        answers = (
-            averaging.LocalModel, secure_sum.MaskedChunk, lightsecagg.CodedVector, committee.SharesSent, reports.Report,
-            flamingo.MaskedVector,
-        )  # fmt: skip
+        answers: list[type[Message]] = [averaging.LocalModel, reports.Report, *[one.masked[0] for one in SUMS.values()]]
         extra = self.over * tables.training.extra
         share = tables.training.share
         return {

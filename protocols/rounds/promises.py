@@ -11,10 +11,7 @@ from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.outcome import Reason
 from tacit.protocols.promises import Affected, Promise, Trial, falls
 from tacit.protocols.rounds.rounds import STANDSTILL, Enroll, Enrolled
-from tacit.protocols.sums.committee import SharesSent, VectorShare
-from tacit.protocols.sums.flamingo import MaskedVector
-from tacit.protocols.sums.lightsecagg import CodedVector
-from tacit.protocols.sums.secure_sum import MaskedChunk
+from tacit.protocols.sums.registry import SUMS
 from tacit.sim.shares import rounded_up
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
@@ -147,7 +144,7 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-_MASKED = (MaskedChunk.__name__, CodedVector.__name__, SharesSent.__name__, VectorShare.__name__, MaskedVector.__name__)
+_MASKED = frozenset(kind.__name__ for one in SUMS.values() for kind in one.masked)
 
 
 def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:

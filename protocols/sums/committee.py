@@ -517,6 +517,7 @@ class ByCommittee(Sum):
     name: ClassVar[str] = "committee"
     kind: ClassVar[str] = "committee"
     requests: ClassVar[Requests] = REQUESTS
+    masked: ClassVar[Sequence[type[Message]]] = SharesSent, VectorShare
     copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others
     spare_waits: ClassVar[int] = 10
     signs_sets: ClassVar[bool] = True

@@ -564,6 +564,7 @@ class Flamingo(Sum):
     name: ClassVar[str] = "flamingo"
     kind: ClassVar[str] = "flamingo"
     requests: ClassVar[Requests] = REQUESTS
+    masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
     spare_waits: ClassVar[int] = 14
     takes: ClassVar[Sequence[Taken]] = (KeysOfRounds(), _MASK, _AGREE, _REVEAL, _COLLECT)

@@ -280,6 +280,7 @@ class LightSecAgg(Sum):
     name: ClassVar[str] = "lightsecagg"
     kind: ClassVar[str] = "lightsecagg"
     requests: ClassVar[Requests] = REQUESTS
+    masked: ClassVar[Sequence[type[Message]]] = (CodedVector,)
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
     signs_sets: ClassVar[bool] = True
     of_integers: ClassVar[bool] = True

@@ -432,9 +432,13 @@ SUM = SumOfVectors()
 
 
 class _Dealing(Sum):
+    requests: ClassVar[Requests] = REQUESTS
+    masked: ClassVar[Sequence[type[Message]]] = (MaskedChunk,)
+    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
+
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         sizes = settings.dimension, None, settings.fraction_bits, settings.min_clients, settings.deadline
-        return Settings(*sizes, word_bits=settings.word_bits, called=settings.called)
+        return Settings(*sizes, settings.chunk, word_bits=settings.word_bits, called=settings.called)
 
     async def client(self, me: Client, vector: NDArray[Any], group: setup.Group, settings: SumSettings) -> None:
         await client(me, vector, group.secrets, self._settings(group, settings))
@@ -451,8 +455,6 @@ class SecAgg(_Dealing):
     threshold: int | None = None
     name: ClassVar[str] = "secure"
     kind: ClassVar[str] = "secure_sum"
-    requests: ClassVar[Requests] = REQUESTS
-    copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
     tolerates_share: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients")
@@ -481,8 +483,6 @@ class SecAggPlus(_Dealing):
 
     name: ClassVar[str] = "secagg+"
     kind: ClassVar[str] = "secagg+"
-    requests: ClassVar[Requests] = REQUESTS
-    copies: ClassVar[int] = SecAgg.copies
     sees_all: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)
     uses: ClassVar[Sequence[str]] = ()

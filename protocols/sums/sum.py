@@ -98,6 +98,7 @@ class SumSettings:
 
     `called`: how many clients the round calls. `min_clients`: the fewest in a sum, and never fewer than C + 2.
     `deadline`: the longest wait of the server, in virtual seconds. `fraction_bits`: those of numbers in fixed point.
+    `chunk`: the most words of a message, where a sum sends vectors in chunks.
     """
 
     dimension: int
@@ -106,6 +107,7 @@ class SumSettings:
     deadline: float = 60.0
     word_bits: int = WHOLE
     fraction_bits: int = 32
+    chunk: int = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ class Sum(Part):
     kind: ClassVar[str]
     """The name in `SumBounds` and in `tacit chaos --server`."""
     requests: ClassVar[Requests]
+    masked: ClassVar[Sequence[type[Message]]]
+    """The messages by which a client's masked values leave it; the first goes to the server."""
     copies: ClassVar[int]
     """The copies of a client's vectors that are held in a round."""
     spare_waits: ClassVar[int] = 6

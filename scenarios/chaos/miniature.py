@@ -5,18 +5,25 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.mersenne import GF31
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised
-from tacit.protocols.sums.lightsecagg import Coding
+from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Sum, SumSettings
 
-__all__ = ["LARGE", "SIGNING", "Miniature", "around"]
+__all__ = ["DEADLINE", "LARGE", "WORDS", "Miniature", "around"]
 
 LARGE = 9, 30
 """The larger numbers of clients, for fixed programs: the graph of SecAgg+ is not complete, and U3 may lack several
 clients."""
 
-SIGNING = ("committee", "lightsecagg")
-"""Kinds of sums whose clients sign the set of survivors before they open it."""
+DEADLINE = 100.0
+
+WORDS = 160
+"""The words of a block, more than there are inputs and masks."""
+
+_KINDS = {one.kind: one for one in SUMS.values()}
 
 _CORRUPT = 0.1
 _TOLERANCES = {
@@ -54,6 +61,20 @@ class Miniature(Struct, frozen=True):
         return Tolerance(*(self.tolerance or _TOLERANCES.get(self.kind, (_CORRUPT, 0.1))))
 
     @property
+    def sum(self) -> Sum:
+        """The sum of vectors. Raises KeyError for rows of class scores."""
+        if self.kind == SecAgg.kind:
+            return SecAgg(threshold=self.threshold, of_run=Assumed(self.clients, len(self.corrupt), 0))
+        return _KINDS[self.kind](self.tolerates)
+
+    @property
+    def settings(self) -> SumSettings:
+        """The settings of a sum of vectors."""
+        bits = GF31.bits if self.signs else self.word_bits
+        sizes = self.blocks * WORDS, self.clients, self.min_clients, DEADLINE, bits
+        return SumSettings(*sizes, chunk=WORDS)
+
+    @property
     def assumed(self) -> Assumed:
         """The numbers of colluding and of lost clients among all that are called."""
         return self.tolerates.of(self.clients)
@@ -77,12 +98,12 @@ class Miniature(Struct, frozen=True):
     @property
     def of_vectors(self) -> bool:
         """True if vectors are summed, false for rows of class scores."""
-        return self.kind in ("secure_sum", "secagg+", "flamingo", *SIGNING)
+        return self.kind in _KINDS
 
     @property
     def signs(self) -> bool:
         """True if clients sign the set of survivors before they open a sum."""
-        return self.kind in SIGNING
+        return self.of_vectors and _KINDS[self.kind].signs_sets
 
     @property
     def deals_in_graph(self) -> bool:
@@ -132,8 +153,9 @@ class Miniature(Struct, frozen=True):
         if self.kind == "flamingo":  # its vectors have no chunks
             return 1
         if self.kind == "lightsecagg":
-            coding = Coding.among(max(self.clients - self.absent, self.assumed.fewest), self.assumed)
-            return coding.needed - coding.private
+            joined = max(self.clients - self.absent, self.assumed.fewest)
+            coding = self.sum.limits(self.clients, joined)
+            return int(coding.needed - coding.private)
         return 2 if self.of_vectors else self.clients
 
 

@@ -8,7 +8,6 @@ or follows a program (`Move`), ignoring what it receives. Randomness is fresh on
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -23,25 +22,21 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.mersenne import GF31, Elements
-from tacit.protocols.crypto.words import WHOLE
-from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.sums import committee, consistency, decryptors, flamingo, lightsecagg, refusal, secure_sum
+from tacit.protocols.crypto.mersenne import Elements
+from tacit.protocols.outcome import Abort, Overtaken, Withdrawn
+from tacit.protocols.sums import committee, consistency, flamingo, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from tacit.protocols.sums.decryptors import KeyRing
-from tacit.protocols.sums.lightsecagg import LightSecAgg
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.members import SigningKeys, drawn, with_keys
+from tacit.protocols.sums.members import drawn
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
 from tacit.protocols.sums.refusal import Least
-from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.scenarios.chaos.miniature import LARGE, Miniature, around
+from tacit.scenarios.chaos.miniature import DEADLINE, LARGE, WORDS, Miniature, around
 from tacit.scenarios.chaos.presence_lies import deceive, watching_of
 from tacit.scenarios.chaos.server_lies import OF_PRESENCE, Lie, Move, Program
 from tacit.scenarios.chaos.server_rounds import RoundsView
@@ -61,24 +56,14 @@ class Called(Message):
     model: int
 
 
-_DEADLINE = 100.0
 _SHORT = 1.0  # seconds, longer than a message and its answer take
-_WORDS = 160  # words of a block, more than there are inputs and masks
 _FRACTION_BITS = 32
 _SETS_OF_BITS = (committee.SharesWanted, committee.CommitteeSurvivors, flamingo.RoundLabels)
-_RENEWAL = 10  # rounds with the same decryptors
 _ROUNDS = 2
 _MOST_ROUNDS = 4  # rounds, and models, that a program may reach
 _NOTHING = Shard(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, bool), np.zeros(1, np.int64))
 
 Values = NDArray[np.float64]
-
-
-_DONE: Mapping[str, type[Message]] = {
-    "committee": committee.CommitteeDone,
-    "lightsecagg": lightsecagg.CodedDone,
-    "flamingo": flamingo.RoundDone,
-}
 
 
 class Contribute(Protocol):
@@ -110,62 +95,24 @@ class Outcome(Struct, frozen=True):
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
     """Run a client's production code."""
-    if miniature.kind == "committee":
+    if miniature.of_vectors:
         assert isinstance(me, _Contributor)
-        await committee.client(me, numbers(values), me.group, _committee_settings(miniature))
-    elif miniature.kind == "flamingo":
-        await flamingo.client(me, values.reshape(-1), _rounds_settings(miniature))
-    elif miniature.kind == "lightsecagg":
-        assert isinstance(me, _Contributor)
-        await LightSecAgg(miniature.tolerates).client(me, numbers(values), me.group, _coded_settings(miniature))
-    elif miniature.of_vectors:
-        vector = values.reshape(-1)
-        exact = vector if miniature.quantised is None else miniature.quantised.encode(vector)
-        await secure_sum.client(me, exact, secrets, _sum_settings(miniature))
+        vector: NDArray[Any] = values.reshape(-1)
+        if miniature.signs:
+            vector = numbers(values)
+        elif miniature.quantised is not None:
+            vector = miniature.quantised.encode(vector)
+        await miniature.sum.client(me, vector, me.group, miniature.settings)
     else:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(miniature.names)}
         await _recovery(miniature).client(
-            me, Scores(values, rows, secrets, _FRACTION_BITS, Least(miniature.min_clients)), _DEADLINE
+            me, Scores(values, rows, secrets, _FRACTION_BITS, Least(miniature.min_clients)), DEADLINE
         )
 
 
 def numbers(values: Values) -> Elements:
     """Real `values` of magnitude 1 at most as numbers of a field, for sums in that field."""
     return np.rint((values.reshape(-1) + 1) * (1 << 20)).astype(np.uint64)
-
-
-def _sum_settings(miniature: Miniature) -> secure_sum.Settings:
-    size = miniature.blocks * _WORDS
-    tolerance = miniature.tolerates if miniature.kind == "secagg+" else None
-    return secure_sum.Settings(
-        size, miniature.threshold, _FRACTION_BITS, miniature.min_clients, _DEADLINE, _WORDS, tolerance,
-        word_bits=miniature.word_bits, called=miniature.clients,
-        assumed=Assumed(miniature.clients, len(_corrupt(miniature)), 0),
-    )  # fmt: skip
-
-
-def _corrupt(miniature: Miniature) -> tuple[str, ...]:
-    """The clients of a sum of shares among all that collude with the server."""
-    return miniature.corrupt if miniature.kind == "secure_sum" else ()
-
-
-def _committee_settings(miniature: Miniature) -> committee.CommitteeSettings:
-    size = miniature.blocks * _WORDS
-    return committee.CommitteeSettings(size, GF31, miniature.assumed, 40, 1, miniature.min_clients, _DEADLINE)
-
-
-def _rounds_settings(miniature: Miniature) -> flamingo.FlamingoSettings:
-    size = miniature.blocks * _WORDS
-    limits = miniature.clients, miniature.min_clients, _DEADLINE
-    return flamingo.FlamingoSettings(size, WHOLE, miniature.tolerates, *limits)
-
-
-def _decryptors(miniature: Miniature, clients: int) -> int:
-    return decryptors.Decryptors.of(clients, None, miniature.tolerates, miniature.clients).count
-
-
-def _coded_settings(miniature: Miniature) -> SumSettings:
-    return SumSettings(miniature.blocks * _WORDS, miniature.clients, miniature.min_clients, _DEADLINE)
 
 
 def _recovery(miniature: Miniature) -> SecureRowSums:
@@ -193,7 +140,7 @@ def performed(
     world = _FreshWorld(miniature.seed, cost=Free(), hashed=False, watching=watching_of(program))
     world.drawing = drawing
     values = {
-        (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, _WORDS))
+        (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, WORDS))
         for name in miniature.names for model in range(1, _MOST_ROUNDS + 1)
     }  # fmt: skip
     inputs: dict[Input, Ring] = {
@@ -271,7 +218,7 @@ class _Contributor(Client):
         while True:
             self.rest(True)
             try:
-                call = await self.recv(Called, self.server, 1000 * _DEADLINE)
+                call = await self.recv(Called, self.server, 1000 * DEADLINE)
             except DismissedError:
                 continue
             except NoAnswer:
@@ -279,18 +226,12 @@ class _Contributor(Client):
             self.rest(False)
             if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
                 continue  # rows of scores need no refusal: their owners mask them
-            with suppress(DismissedError, NoAnswer, BadValues, Overtaken):
-                if self.miniature.kind == "flamingo":
-                    if await decryptors.join(self, partial(_decryptors, self.miniature), _DEADLINE, None) is not None:
-                        await self.part(self, self.values[self.name, call.model], {}, self.miniature)
-                    continue
-                group, keys = await setup.client(self, _DEADLINE, _contribution(self.miniature))
-                self.group = with_keys(group, {self.name: keys.private}) if keys.public else group
-                await self.part(self, self.values[self.name, call.model], group.secrets, self.miniature)
-
-
-def _contribution(miniature: Miniature) -> setup.Contribution:
-    return SigningKeys() if miniature.signs else setup.NoContribution()
+            with suppress(DismissedError, NoAnswer, BadValues, Overtaken, Withdrawn):
+                if self.miniature.of_vectors:
+                    self.group = await self.miniature.sum.join(self, DEADLINE, self.miniature.clients)
+                else:
+                    self.group, _ = await setup.client(self, DEADLINE)
+                await self.part(self, self.values[self.name, call.model], self.group.secrets, self.miniature)
 
 
 class _Calling(Server):
@@ -308,15 +249,17 @@ class _Calling(Server):
         self.advance(number, 0)
         self.advance(number, self.attempt + 1)
         self.broadcast(self.clients, Called(model))
-        if self.miniature.kind == "flamingo":
-            count = partial(_decryptors, self.miniature)
-            ring = await decryptors.prepare(self, self.clients, count, _RENEWAL, least, _DEADLINE, None)
-            self.group = setup.Group(ring.names, {}, {})
-            return self.group
-        contribution = _contribution(self.miniature)
-        group = await setup.server(self, self.clients, number, least, _DEADLINE, contribution)
-        self.group = with_keys(group, {}) if self.miniature.signs else group
+        if self.miniature.of_vectors:
+            self.group = await self.miniature.sum.gather(self, self.clients, least, DEADLINE, self.miniature.clients)
+        else:
+            self.group = await setup.server(self, self.clients, number, least, DEADLINE)
         return self.group
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The clients of the last round, as sets of bits list them."""
+        ring = KeyRing.of(self)
+        return self.group.names if ring is None else ring.names
 
 
 class _Lying(_Calling):
@@ -336,20 +279,12 @@ class _Lying(_Calling):
         for number in range(1, _ROUNDS + 1):
             try:
                 group = await self.call(number, model, self.miniature.min_clients)
-                if self.miniature.kind == "committee":
-                    await committee.server(self, group, _committee_settings(self.miniature))
-                elif self.miniature.kind == "flamingo":
-                    ring = KeyRing.of(self)
-                    assert ring is not None
-                    await flamingo.server(self, ring.stored, _rounds_settings(self.miniature))
-                elif self.miniature.kind == "lightsecagg":
-                    await LightSecAgg(self.miniature.tolerates).server(self, group, _coded_settings(self.miniature))
-                elif self.miniature.of_vectors:
-                    await secure_sum.server(self, group.names, _sum_settings(self.miniature))
+                if self.miniature.of_vectors:
+                    await self.miniature.sum.server(self, group, self.miniature.settings)
                 else:
                     each = dict.fromkeys(group.names, 1)
-                    candidates = Candidates(each, each, _WORDS, self.miniature.min_clients)
-                    await _recovery(self.miniature).server(self, candidates, _DEADLINE)
+                    candidates = Candidates(each, each, WORDS, self.miniature.min_clients)
+                    await _recovery(self.miniature).server(self, candidates, DEADLINE)
                 model += 1
             except Abort as abort:
                 self.aborts.append(str(abort))
@@ -397,8 +332,8 @@ class _Lying(_Calling):
     def _without(self, message: Any, *names: str) -> Any:
         """A copy of `message` without its entries for these `names`."""
         if isinstance(message, _SETS_OF_BITS):
-            kept = [name for name in committee.named(message.clients, self.group.names) if name not in names]
-            return structs.replace(message, clients=committee.bits(kept, self.group.names))
+            kept = [name for name in committee.named(message.clients, self.listed) if name not in names]
+            return structs.replace(message, clients=committee.bits(kept, self.listed))
         places = [place for place, name in enumerate(message.names) if name not in names]
         parallel = {
             key: [values[place] for place in places]
@@ -411,7 +346,7 @@ class _Lying(_Calling):
         if kind == "other":
             return structs.replace(message, number=message.number + 1)
         of_bits = isinstance(message, _SETS_OF_BITS)
-        names = committee.named(message.clients, self.group.names) if of_bits else message.names
+        names = committee.named(message.clients, self.listed) if of_bits else message.names
         others = [name for name in names if name != who]
         return self._without(message, *(others if kind == "alone" else others[-1:]))
 
@@ -428,7 +363,7 @@ class _Scripted(_Calling):
         self.sent: dict[str, list[Message]] = {}
         self._public: dict[str, bytes] = {}
         self._fresh: dict[str, FreshKeys] = {}
-        self._vectors: dict[str, flamingo.MaskedVector] = {}  # the latest vector of each client
+        self._vectors: dict[str, Any] = {}  # the latest vector of each client
         self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}
         self._model = 1
         self._near: dict[str, tuple[str, ...]] = {}  # the neighbourhood that each client was last shown
@@ -450,17 +385,9 @@ class _Scripted(_Calling):
         await self.move_again(names, to)
 
     async def move_again(self, names: list[str], to: list[str]) -> None:
-        if self.miniature.kind == "committee":
-            self.broadcast(to, committee.CommitteeStart())
-            await self.collect(committee.SharesSent, to, deadline=_SHORT)
-            return
-        if self.miniature.kind == "flamingo":
-            self.broadcast(to, flamingo.RoundBegins())
-            self._vectors |= (await self.collect(flamingo.MaskedVector, to, deadline=_SHORT)).answers
-            return
-        if self.miniature.kind == "lightsecagg":
-            self.broadcast(to, lightsecagg.CodedStart())
-            await self.collect(lightsecagg.CodedVector, to, deadline=_SHORT)
+        if self.miniature.signs or self.miniature.kind == "flamingo":
+            self.broadcast(to, self.miniature.sum.requests.others[0]())
+            self._vectors |= (await self.collect(self.miniature.sum.masked[0], to, deadline=_SHORT)).answers
             return
         self.broadcast(to, secure_sum.SumStart() if self.miniature.of_vectors else Summing(names))
         if self.miniature.kind == "secagg+":
@@ -498,7 +425,7 @@ class _Scripted(_Calling):
     async def move_want(self, names: list[str], to: list[str]) -> None:
         if self.miniature.kind == "committee":
             self.broadcast(to, committee.SharesWanted(committee.bits(names, self.group.names)))
-            await self.collect(committee.SharesHeld, to, deadline=0.51 * _DEADLINE)
+            await self.collect(committee.SharesHeld, to, deadline=0.51 * DEADLINE)
             return
         chunks = self.miniature.of_vectors and not self.miniature.signs and self.miniature.kind != "flamingo"
         for number in range(self.miniature.blocks) if chunks else ():
@@ -515,7 +442,7 @@ class _Scripted(_Calling):
                 near = self._near.get(name, ())
                 local = self.miniature.kind == "secagg+" and near
                 self.send(name, Survivors([one for one in near if one in names] if local else names))
-            await self.collect(Revealed, to, deadline=0.51 * _DEADLINE)  # clients wait for shares half a deadline
+            await self.collect(Revealed, to, deadline=0.51 * DEADLINE)  # clients wait for shares half a deadline
 
     async def _show_survivors(self, survivors: tuple[str, ...], to: list[str]) -> None:
         """Show `to` the survivors U1, let the colluding clients sign U1 too, and send `to` all its signatures so
@@ -524,7 +451,7 @@ class _Scripted(_Calling):
             return
         names = self.group.names
         if self.miniature.kind == "committee":
-            one = _committee_settings(self.miniature).committee(len(names))
+            one = self.miniature.sum.limits(self.miniature.clients, len(names))
             signers = signed_names = drawn(self.group, one.members)
             collude = corrupt(self.group, one.members, self.miniature.assumed.colluding)
             answer: type[Message] = committee.CommitteeSum
@@ -574,9 +501,8 @@ class _Scripted(_Calling):
         await self.collect(flamingo.RoundOpened, asked, deadline=_SHORT)
 
     async def move_end(self, names: list[str], to: list[str]) -> None:
-        zeros = bytes(8 * _WORDS)
-        done = _DONE.get(self.miniature.kind, secure_sum.SumDone)()
-        self.broadcast(to, done if self.miniature.of_vectors else SummedRows(zeros))
+        zeros = bytes(8 * WORDS)
+        self.broadcast(to, self.miniature.sum.requests.done() if self.miniature.of_vectors else SummedRows(zeros))
         await self.collect(SummedRows, to, deadline=_SHORT)  # none answers; clients receive the message meanwhile
 
     async def move_reopen(self, names: list[str], to: list[str]) -> None:
