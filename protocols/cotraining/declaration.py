@@ -33,7 +33,7 @@ from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
 from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
 from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedCounts, CotrainingRound, LocalPredictions
-from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, words_of
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs
@@ -83,7 +83,7 @@ def cotraining_takings(
         for times, more in ((rounds - questions, 0), (questions, asked)):
             words = points + more
             if isinstance(hidden, SecureVotes):
-                words = hidden.settings(words, classes, 1.0).dimension
+                words = words_of(words, classes)
             found += [((votes,), replace(among, dimension=words))] * times
         if isinstance(hidden, ProvedVotes):
             found = proved_takings(tables, method, shards, found)
@@ -220,10 +220,11 @@ class Voting(Part):
         votes = votes_of(tables)
         if not isinstance(votes, SecureVotes):
             return []
-        return [SumBounds("secure_sum", votes.least, colluding=votes.assumed.colluding)]
+        return [SumBounds(votes.sum.kind, votes.least, colluding=votes.sum.of_run.colluding)]
 
     def openings(self, tables: CotrainingTables, called: int) -> Sequence[Opening]:
-        return [secure_sum.opening_of(bounds) for bounds in self.sums(tables, called)]
+        votes = votes_of(tables)
+        return [votes.sum.opening(called, votes.least)] if isinstance(votes, SecureVotes) else []
 
 
 class Proving(Part):

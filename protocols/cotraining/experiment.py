@@ -33,6 +33,7 @@ from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
 from tacit.protocols.sums.reports import Helper
+from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
@@ -242,8 +243,9 @@ def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
     if kind == "plain" or not method_of(tables).sharing.countable:
         return None
     called = tables.data.clients
-    colluding = tables.protocol.colluding_of(called)
+    one = SecAgg.of(tables)
+    colluding = one.tolerance.of(called).colluding
     least = max(colluding + 2, tables.training.fewest(fewest_hidden(called, False, colluding)))
     if kind == "secure":
-        return SecureVotes(least, Assumed(called, colluding, 0))
+        return SecureVotes(least, replace(one, of_run=Assumed(called, colluding, 0)))
     return ProvedVotes(least, identities_of(tables))

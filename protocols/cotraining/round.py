@@ -49,7 +49,6 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
-from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
@@ -59,7 +58,7 @@ from tacit.protocols.outcome import Abort, require
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import quorum, reports, secure_sum
+from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.sums.sum import END
@@ -266,9 +265,9 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         words = packed(labels, points, settings.classes)
         if lie is not None and labels is not None:
             words = lie.words(words, self.entropy("false vote").bytes(32))
-        secrets = (await setup.client(self, settings.deadline))[0].secrets
-        summed = votes.settings(points, settings.classes, settings.deadline)
-        await secure_sum.client(self, words, secrets, summed)
+        called, deadline = len(settings.learners), settings.deadline
+        group = await votes.sum.join(self, deadline, called)
+        await votes.sum.client(self, words, group, votes.settings(points, settings.classes, called, deadline))
         await self._hear_counts()
 
     async def _hear_counts(self) -> None:
@@ -282,12 +281,15 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
 
     async def go_on_at(self, place: str) -> bool:
         if place == END and isinstance(self.settings.votes, SecureVotes):
-            await self.unless_over(secure_sum.REQUESTS.next(self, self.settings.deadline), self.settings.grace)
+            await self.unless_over(
+                self.settings.votes.sum.requests.next(self, self.settings.deadline), self.settings.grace
+            )
             await self.unless_over(self._hear_counts(), self.settings.grace)
         return place == END
 
     def needs(self, place: str) -> tuple[str, ...]:
-        return secure_sum.REQUESTS.before_end if isinstance(self.settings.votes, SecureVotes) else ()
+        votes = self.settings.votes
+        return votes.sum.requests.before_end if isinstance(votes, SecureVotes) else ()
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, an empty
@@ -420,9 +422,10 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             tally = await reports.server(self, members, task, votes.least, deadline, signed=signed)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
-            limit = quorum.limit_of(votes.least, votes.assumed.colluding)
-            present = (await setup.server(self, members, number, votes.least, deadline, limit=limit)).names
-            total = await secure_sum.server(self, present, votes.settings(points, settings.classes, deadline))
+            called = len(settings.learners)
+            present = await votes.sum.gather(self, members, votes.least, deadline, called)
+            summed = votes.settings(points, settings.classes, called, deadline)
+            total = await votes.sum.server(self, present, summed)
             contributors = total.contributors
         with self.step("cotrain.agree"):
             if isinstance(votes, SecureVotes):

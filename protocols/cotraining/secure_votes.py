@@ -17,16 +17,16 @@ weight of several clients then, where plain votes give it one. A proof that a vo
 `ProvedVotes` have one (`tacit.protocols.sums.reports`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.identities import Identities
-from tacit.protocols.sums import reports, secure_sum
+from tacit.protocols.sums import reports
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.quorum import NOBODY
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Sum, SumSettings
 
 __all__ = ["ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
@@ -35,22 +35,18 @@ _COUNTERS = 4
 
 @dataclass(frozen=True)
 class SecureVotes:
-    """The secure sum of votes. `least`: the smallest number of clients over whose sum clients open it.
-
-    `assumed`: C, how many of the clients that are called may collude with the server; `least` is C + 2 or more.
-    """
+    """Votes that a `sum` adds. `least`: the fewest clients in a sum that is opened, C + 2 or more."""
 
     least: int
-    assumed: Assumed = NOBODY
+    sum: Sum = field(default_factory=SecAgg)
 
     def waits(self, clients: int) -> int:
         """The most deadlines that the sum takes, including its set-up."""
-        return 2 * clients + 6
+        return self.sum.waits_among(clients)
 
-    def settings(self, points: int, classes: int, deadline: float) -> secure_sum.Settings:
-        """The settings of the secure sum."""
-        size = words_of(points, classes)
-        return secure_sum.Settings(size, min_clients=self.least, deadline=deadline, assumed=self.assumed)
+    def settings(self, points: int, classes: int, called: int, deadline: float) -> SumSettings:
+        """The settings of the sum."""
+        return SumSettings(words_of(points, classes), called, self.least, deadline)
 
 
 @dataclass(frozen=True)

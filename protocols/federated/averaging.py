@@ -352,7 +352,7 @@ class Secure:
         return bool((integers == self.quantised.encode(values).astype(np.int64)).all())
 
     def waits(self, clients: int) -> int:
-        return 2 * clients + self.sum.spare_waits
+        return self.sum.waits_among(clients)
 
     def fewest(self, min_clients: int) -> int:
         return self.sum.fewest(min_clients)

@@ -181,6 +181,10 @@ class Sum(Part):
         """The smallest number of clients in a sum of the run, if a round needs `min_clients`."""
         return max(min_clients, self.of_run.fewest)
 
+    def waits_among(self, clients: int) -> int:
+        """The most deadlines of the server in a sum among this number of clients, with its set-up."""
+        return 2 * clients + self.spare_waits
+
     def word_bits(self, quantised: Quantised | None) -> int:
         """The bits of a word that holds a sum of such numbers; None: of numbers in fixed point."""
         return WHOLE if quantised is None else quantised.word_bits
