@@ -18,7 +18,7 @@ from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import Degree, Tolerance
 from tacit.protocols.setup import Group, Roster, digest_of, lot_of
 from tacit.protocols.sums import neighbours
-from tacit.protocols.sums.committee import Committee, CommitteeSettings
+from tacit.protocols.sums.committee import ByCommittee, Committee
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.protocols.sums.lightsecagg import Coding, LightSecAgg
 from tacit.protocols.sums.members import drawn
@@ -41,8 +41,9 @@ def _coding(self: LightSecAgg, called: int, joined: int) -> Coding:
     return Coding.among(joined, _of_those_that_joined(self.tolerance.of(called), joined))
 
 
-def _committee(self: CommitteeSettings, clients: int) -> Committee:
-    return Committee.among(clients, _of_those_that_joined(self.assumed, clients), self.exponent, self.draws)
+def _committee(self: ByCommittee, called: int, joined: int) -> Committee:
+    one = self.tolerance
+    return Committee.among(joined, _of_those_that_joined(one.of(called), joined), one.exponent, one.draws)
 
 
 def _all_of(clients: int, chosen: int | None, tolerance: Tolerance, called: int) -> Decryptors:
@@ -57,7 +58,7 @@ def shares_of_those_that_joined(kind: str) -> AbstractContextManager[Any]:
     """Weaken the sum of this `kind`: its parameters are those of the clients that joined."""
     weakened: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "lightsecagg": lambda: patch.object(LightSecAgg, "limits", _coding),
-        "committee": lambda: patch.object(CommitteeSettings, "committee", _committee),
+        "committee": lambda: patch.object(ByCommittee, "limits", _committee),
         "flamingo": lambda: patch.object(Decryptors, "of", _all_of),
         "secagg+": lambda: patch.object(neighbours, "degree_of", _majority_of),
     }

@@ -51,7 +51,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -83,16 +83,7 @@ from tacit.sim.streams import derive
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = [
-    "REQUESTS",
-    "ByCommittee",
-    "Committee",
-    "CommitteeSettings",
-    "bits",
-    "client",
-    "named",
-    "server",
-]  # fmt: skip
+__all__ = ["REQUESTS", "ByCommittee", "Committee", "bits", "named"]
 
 _, _MASK, _, _REVEAL, _COLLECT = STEPS
 _HOLD = Step("client", "sum.hold", "report whose shares it holds, as a member of the committee")
@@ -191,6 +182,10 @@ class Committee:
         """How many members may be lost at any step: the smaller number of two."""
         return self.members - max(self.quorum, self.needed)
 
+    def packing(self, field: Mersenne) -> Packing:
+        """How vectors of numbers of the `field` are shared among the members."""
+        return Packing(field, self.members, self.private, self.block)
+
     def left_to_open(self, left: int) -> float:
         """The probability that enough members for a sum are among `left` of the clients, where others are lost."""
         least, all_ways = max(self.quorum, self.needed), math.comb(self.clients, self.members)
@@ -207,38 +202,6 @@ class Committee:
             f"{self.tolerated} may be lost ({self.members - self.quorum} before signing, "
             f"{self.members - self.needed} before answering); blocks of {self.block}{rare}"
         )
-
-
-@dataclass(frozen=True)
-class CommitteeSettings:
-    """The public settings of a sum of vectors of `dimension` numbers, whose sums are at most `largest` < 2^61 - 1.
-
-    `field`: of the numbers; sums are below its number of elements. `assumed`, `exponent` and `draws` as in
-    `Committee.among`. `min_clients`: the fewest in a sum, and never fewer than C + 2; `deadline`: longest wait of the
-    server, in virtual seconds.
-    """
-
-    dimension: int
-    field: Mersenne
-    assumed: Assumed
-    exponent: int = 40
-    draws: int = 1
-    min_clients: int = 3
-    deadline: float = 60.0
-
-    @property
-    def fewest(self) -> int:
-        """The fewest clients in a sum."""
-        return max(self.min_clients, self.assumed.fewest)
-
-    def committee(self, clients: int) -> Committee:
-        """The committee among a number of clients that joined. Raises NotCarried as `Committee.among` does."""
-        return Committee.among(clients, self.assumed, self.exponent, self.draws)
-
-    def packing(self, clients: int) -> Packing:
-        """How vectors are shared among the members of a number of clients."""
-        committee = self.committee(clients)
-        return Packing(self.field, committee.members, committee.private, committee.block)
 
 
 def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
@@ -294,7 +257,10 @@ def _checked(data: bytes, packing: Packing, dimension: int, seeded: bool) -> byt
 class _Taking(consistency.Signer):
     """A client's part in the sum of a round, from its upload on; `shares` are those that it holds as a member."""
 
-    settings: CommitteeSettings
+    settings: SumSettings
+    committee: Committee
+    packing: Packing
+    fewest: int
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -305,14 +271,6 @@ class _Taking(consistency.Signer):
     @property
     def quorum(self) -> int:
         return self.committee.quorum
-
-    @cached_property
-    def committee(self) -> Committee:
-        return self.settings.committee(len(self.group.names))
-
-    @cached_property
-    def packing(self) -> Packing:
-        return self.settings.packing(len(self.group.names))
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -368,8 +326,8 @@ class _Taking(consistency.Signer):
             refuse(me, "sign: it is in the sum, and not named")
         elif len(left[0]) < least:
             refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
-        elif len(left[1]) < self.settings.fewest:
-            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.settings.fewest}")
+        elif len(left[1]) < self.fewest:
+            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.fewest}")
         elif missing:
             refuse(me, f"sign: shares of {', '.join(missing)} were not received")
         elif once_a_round(me, "sum.sign", "sign: it has signed"):
@@ -389,99 +347,7 @@ class _Taking(consistency.Signer):
         self.me.send(self.me.server, CommitteeSum(joined([total], self.packing.word_bits)))
 
 
-async def client(me: Client, vector: NDArray[np.uint64], group: Group, settings: CommitteeSettings) -> None:
-    """Contribute `vector` (dimension,), numbers of the field, to the sum of the round among `group`, P.
-
-    `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
-    """
-    if vector.shape != (settings.dimension,) or int(vector.max()) >= settings.field.prime:
-        raise ValueError(f"a vector of {settings.dimension} numbers below 2^{settings.field.bits} - 1 was due.")
-    if group.identities is None:
-        raise ValueError("members sign: the group needs identities.")
-    number, part = me.round, None
-    while answer := await REQUESTS.next(
-        me, settings.deadline, begun=part is not None, finished=part is not None and part.done
-    ):
-        if isinstance(answer, CommitteeStart):
-            if carries(me, settings.committee, group.names) and may_mask_once(me, number, group.names, settings.fewest):
-                part = _Taking(me, group, group.identities, settings)
-                await part.upload(vector)
-        elif part is None or not part.is_current or me.name not in part.members:
-            continue  # what follows a start that was refused
-        elif isinstance(answer, SharesWanted):
-            await part.report(answer)
-        elif isinstance(answer, CommitteeSurvivors):
-            await part.sign(answer)
-        elif isinstance(answer, Agreement):
-            await part.answer(answer)
-
-
-async def server(me: Server, group: Group, settings: CommitteeSettings) -> Total:
-    """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
-    names, identities = group.names, group.identities
-    if identities is None:
-        raise ValueError("members sign: the group needs identities.")
-    try:
-        committee, packing = settings.committee(len(names)), settings.packing(len(names))
-    except NotCarried as error:
-        raise Abort(NOT_CARRIED, problem=str(error)) from None
-    require(len(names), "clients", settings.fewest)
-    members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
-    with me.step("sum.collect"):
-        me.advance(me.round, me.attempt + 1)
-        note = f"committee: {', '.join(members)}"
-        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
-        me.broadcast(names, CommitteeStart())
-        enter(me, MASKED)
-        sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers
-        _leave_out(me, [name for name in names if name not in sent], settings)
-        dealers = tuple(name for name in names if name in sent)
-        require(len(dealers), "clients", settings.fewest)
-        asked = [name for name in members if name in sent]
-        me.broadcast(asked, SharesWanted(bits(dealers, names)))
-        answers = (await me.collect(SharesHeld, asked, deadline=settings.deadline)).answers if asked else {}
-        held = understood(me, answers, lambda name, report: frozenset(named(report.clients, names)))
-        chosen, survivors = _chosen(held, dealers, least)
-        if len(chosen) < least:
-            silent = [name for name in members if name not in held]
-            me.lose([name for name in silent if name in sent], "it did not report its shares: the round has no sum")
-            raise Abort(
-                "no sum: {count} of {members} members reported their shares; {needed} are needed",
-                count=len(held), members=len(members), needed=least,
-            )  # fmt: skip
-        _leave_out(me, [name for name in dealers if name not in survivors], settings)
-        require(len(survivors), "clients", settings.fewest)
-        me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
-        titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
-        unsigned = await consistency.witness(
-            me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen
-        )
-        if unsigned:
-            me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
-            signed = len(chosen) - len(unsigned)
-            raise Abort(
-                "no sum: {count} of {members} members signed its set; {needed} are needed",
-                count=signed, members=len(members), needed=committee.quorum,
-            )  # fmt: skip
-        shares = await first_understood(
-            me, CommitteeSum, chosen, committee.needed, settings.deadline,
-            lambda name, answer: _words(answer.share, packing, settings.dimension),
-        )  # fmt: skip
-        if len(shares) < committee.needed:
-            silent = [name for name in chosen if name not in shares]
-            me.lose(silent, "it did not add the shares of the vectors: the round ends without a sum")
-            raise Abort(
-                "no sum: {count} of {members} members answered; {needed} are needed",
-                count=len(shares), members=len(members), needed=committee.needed,
-            )  # fmt: skip
-        by_place = {members.index(name): row for name, row in shares.items()}
-        work = packing.combine_work(settings.dimension)
-        ring = await me.compute(work, combine, by_place, packing, settings.dimension)
-        me.broadcast(survivors, CommitteeDone())
-    return Total(survivors, ring, 0)
-
-
-def _leave_out(me: Server, names: Sequence[str], settings: CommitteeSettings) -> None:
+def _leave_out(me: Server, names: Sequence[str], settings: SumSettings) -> None:
     me.lose(names, "its shares never joined to all members: the sum goes without it")
     me.dismiss(names, f"your shares did not come to all members within {settings.deadline:g} s")
 
@@ -555,7 +421,7 @@ class ByCommittee(Sum):
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         n, one = len(among.names), among.sum.limits(len(among.names), len(among.names))
-        packing = Packing(_field(among.word_bits), one.members, one.private, one.block)
+        packing = one.packing(_field(among.word_bits))
         m, words = one.members, packing.share_bytes(among.dimension)
         sets, members = packed_bytes(n, 1), packed_bytes(m, 1)
         return {
@@ -571,16 +437,99 @@ class ByCommittee(Sum):
     def waits(self, tables: Any) -> int:
         return REQUESTS.phases
 
-    def _settings(self, settings: SumSettings) -> CommitteeSettings:
-        draws, limits = (self.tolerance.exponent, self.tolerance.draws), (settings.min_clients, settings.deadline)
-        assumed = self.tolerance.of(settings.called)
-        return CommitteeSettings(settings.dimension, _field(settings.word_bits), assumed, *draws, *limits)
-
     async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
-        await client(me, vector, group, self._settings(settings))
+        """Contribute `vector` (dimension,), numbers of the field, to the sum of the round among `group`, P.
+
+        `group` has identities (`members.with_keys`), and the channels of `me` are those of its set-up.
+        """
+        field = _field(settings.word_bits)
+        if vector.shape != (settings.dimension,) or int(vector.max()) >= field.prime:
+            raise ValueError(f"a vector of {settings.dimension} numbers below 2^{field.bits} - 1 was due.")
+        if group.identities is None:
+            raise ValueError("members sign: the group needs identities.")
+        number, part, fewest = me.round, None, self.least_of(settings)
+        among = partial(self.limits, settings.called)
+        while answer := await REQUESTS.next(
+            me, settings.deadline, begun=part is not None, finished=part is not None and part.done
+        ):
+            if isinstance(answer, CommitteeStart):
+                if carries(me, among, group.names) and may_mask_once(me, number, group.names, fewest):
+                    one = among(len(group.names))
+                    part = _Taking(me, group, group.identities, settings, one, one.packing(field), fewest)
+                    await part.upload(vector)
+            elif part is None or not part.is_current or me.name not in part.members:
+                continue  # what follows a start that was refused
+            elif isinstance(answer, SharesWanted):
+                await part.report(answer)
+            elif isinstance(answer, CommitteeSurvivors):
+                await part.sign(answer)
+            elif isinstance(answer, Agreement):
+                await part.answer(answer)
 
     async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
-        return await server(me, group, self._settings(settings))
+        """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+        names, identities = group.names, group.identities
+        if identities is None:
+            raise ValueError("members sign: the group needs identities.")
+        try:
+            committee = self.limits(settings.called, len(names))
+        except NotCarried as error:
+            raise Abort(NOT_CARRIED, problem=str(error)) from None
+        packing, fewest = committee.packing(_field(settings.word_bits)), self.least_of(settings)
+        require(len(names), "clients", fewest)
+        members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
+        with me.step("sum.collect"):
+            me.advance(me.round, me.attempt + 1)
+            note = f"committee: {', '.join(members)}"
+            me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
+            me.broadcast(names, CommitteeStart())
+            enter(me, MASKED)
+            sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers
+            _leave_out(me, [name for name in names if name not in sent], settings)
+            dealers = tuple(name for name in names if name in sent)
+            require(len(dealers), "clients", fewest)
+            asked = [name for name in members if name in sent]
+            me.broadcast(asked, SharesWanted(bits(dealers, names)))
+            answers = (await me.collect(SharesHeld, asked, deadline=settings.deadline)).answers if asked else {}
+            held = understood(me, answers, lambda name, report: frozenset(named(report.clients, names)))
+            chosen, survivors = _chosen(held, dealers, least)
+            if len(chosen) < least:
+                silent = [name for name in members if name not in held]
+                me.lose([name for name in silent if name in sent], "it did not report its shares: the round has no sum")
+                raise Abort(
+                    "no sum: {count} of {members} members reported their shares; {needed} are needed",
+                    count=len(held), members=len(members), needed=least,
+                )  # fmt: skip
+            _leave_out(me, [name for name in dealers if name not in survivors], settings)
+            require(len(survivors), "clients", fewest)
+            me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
+            titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
+            unsigned = await consistency.witness(
+                me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen
+            )
+            if unsigned:
+                me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
+                signed = len(chosen) - len(unsigned)
+                raise Abort(
+                    "no sum: {count} of {members} members signed its set; {needed} are needed",
+                    count=signed, members=len(members), needed=committee.quorum,
+                )  # fmt: skip
+            shares = await first_understood(
+                me, CommitteeSum, chosen, committee.needed, settings.deadline,
+                lambda name, answer: _words(answer.share, packing, settings.dimension),
+            )  # fmt: skip
+            if len(shares) < committee.needed:
+                silent = [name for name in chosen if name not in shares]
+                me.lose(silent, "it did not add the shares of the vectors: the round ends without a sum")
+                raise Abort(
+                    "no sum: {count} of {members} members answered; {needed} are needed",
+                    count=len(shares), members=len(members), needed=committee.needed,
+                )  # fmt: skip
+            by_place = {members.index(name): row for name, row in shares.items()}
+            work = packing.combine_work(settings.dimension)
+            ring = await me.compute(work, combine, by_place, packing, settings.dimension)
+            me.broadcast(survivors, CommitteeDone())
+        return Total(survivors, ring, 0)
 
 
 def _field(word_bits: int) -> Mersenne:

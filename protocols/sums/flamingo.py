@@ -77,7 +77,7 @@ from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import derive_key
 from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.crypto.regular_graph import Degree, Tolerance, degree_of
+from tacit.protocols.crypto.regular_graph import Degree, degree_of
 from tacit.protocols.crypto.sealing import OVERHEAD
 from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYTES, TEXT_BYTES
 from tacit.protocols.crypto.words import WHOLE, packed_bytes
@@ -112,8 +112,8 @@ from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REQUESTS", "SEED_BYTES", "Flamingo", "FlamingoSettings", "MaskedVector", "Round", "RoundBegins", "RoundDone",
-    "RoundLabels", "RoundOpened", "RoundOpening", "client", "pair_seed", "server", "to_open",
+    "REQUESTS", "SEED_BYTES", "Flamingo", "MaskedVector", "Round", "RoundBegins", "RoundDone", "RoundLabels",
+    "RoundOpened", "RoundOpening", "pair_seed", "to_open",
 ]  # fmt: skip
 
 _, _MASK, _AGREE, _REVEAL, _COLLECT = STEPS
@@ -161,30 +161,6 @@ class RoundDone(Message):
 REQUESTS = Requests(RoundDone, (RoundBegins, RoundLabels, RoundOpening), phases=4)  # with one to spare
 
 
-@dataclass(frozen=True)
-class FlamingoSettings:
-    """The public settings of a sum of vectors of `dimension` words of `word_bits`.
-
-    `tolerance`: of the graph, of those `called`. `min_clients`: the fewest in a sum, and never fewer than C + 2;
-    `deadline`: longest wait of the server, in virtual seconds. `identities`: long-term keys, by which decryptors sign;
-    None: keys of the set-up.
-    """
-
-    dimension: int
-    word_bits: int
-    tolerance: Tolerance
-    called: int
-    min_clients: int = 3
-    deadline: float = 60.0
-    identities: Identities | None = None
-    fraction_bits: int = 32
-
-    @property
-    def fewest(self) -> int:
-        """The fewest clients in a sum."""
-        return max(self.min_clients, self.tolerance.of(self.called).fewest)
-
-
 def pair_seed(ring: KeyRing, run_id: bytes, number: int, one: str, other: str) -> bytes:
     """The seed s_ij of round `number` that client `one`, whose `ring` it is, has in common with the `other`."""
     root = derive(ring.roots[other], "pair seed", ring.digest)
@@ -204,41 +180,15 @@ def _split(seed: bytes, needed: int, count: int, entropy: Any) -> list[bytes]:
     return [row.tobytes() for row in shamir.split([seed], needed, count, entropy)]
 
 
-async def client(me: Client, vector: NDArray[Any], settings: FlamingoSettings) -> None:
-    """Contribute `vector` (dimension,), words of `word_bits` or numbers, to the round's sum, with the keys on disk."""
-    if vector.shape != (settings.dimension,):
-        raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
-    ring, number = KeyRing.of(me), me.round
-    if ring is None:
-        raise ValueError("a sum needs the keys of its rounds.")
-    if vector.dtype != np.uint64:
-        try:
-            vector = encode(vector.astype(np.float64, copy=False), settings.fraction_bits, len(ring.names))
-        except ValueError as error:
-            refuse(me, f"take part in the sum: {error}")
-            raise Withdrawn(str(error)) from None
-    part = _Part(me, Round(ring, number, me.world.run_id, settings.tolerance, settings.called), settings)
-    # The server enters it, too. So the beginning of a later sum waits, where datagrams overtake the call to its round.
-    me.advance(number, me.attempt + 1)
-    while answer := await REQUESTS.next(me, settings.deadline, begun=part.begun, finished=part.done):
-        if isinstance(answer, RoundBegins):
-            if may_mask_once(me, number, ring.names, settings.fewest):
-                await part.send(vector)
-        elif not part.is_current or me.name not in ring.decryptors or not ring.share:
-            continue  # what follows a beginning that was refused, or is for others
-        elif isinstance(answer, RoundLabels):
-            await part.sign(answer)
-        elif isinstance(answer, RoundOpening):
-            await part.open(answer)
-
-
 @dataclass
 class _Part:
     """A client's part in the sum of a round, from its message on."""
 
     me: Client
     round: Round
-    settings: FlamingoSettings
+    settings: SumSettings
+    fewest: int
+    identities: Identities | None
     attempt: int = -1
     labels: tuple[str, ...] = ()
     done: bool = False
@@ -281,17 +231,17 @@ class _Part:
 
     async def sign(self, shown: RoundLabels) -> None:
         """Sign the labels, once a round; the trace says why where it does not."""
-        me, now, settings = self.me, self.round, self.settings
+        me, now = self.me, self.round
         with values_of(me, me.server, "RoundLabels"):
             survivors = named(shown.clients, now.ring.names)
-        if problem := now.problem(survivors, settings.fewest):
+        if problem := now.problem(survivors, self.fewest):
             refuse(me, f"sign labels: {problem}")
         elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
             refuse(me, "sign labels: it is out by them")
         elif once_a_round(me, "sum.agree", "sign labels: it has signed some"):
             self.labels = survivors
             with me.step("sum.agree"):
-                identities = now.ring.identities(me, settings.identities)
+                identities = now.ring.identities(me, self.identities)
                 await consistency.sign(me, identities, now.statement, survivors)
 
     async def open(self, asked: RoundOpening) -> None:
@@ -306,7 +256,7 @@ class _Part:
             with values_of(me, me.server, "RoundOpening"):
                 if len(asked.shares) != len(survivors) or len(asked.seeds) != len(pairs):
                     raise ValueError(f"{len(survivors)} shares and {len(pairs)} seeds were to be opened")
-            identities = ring.identities(me, self.settings.identities)
+            identities = ring.identities(me, self.identities)
             quorum = ring.parameters.quorum
             if not await is_signed(me, identities, asked, now.statement, survivors, ring.decryptors, quorum):
                 return
@@ -326,69 +276,6 @@ class _Part:
             )  # fmt: skip
             me.send(me.server, RoundOpened([texts.get(name, b"") for name in survivors], firsts))
         self.done = True
-
-
-async def server(me: Server, present: Sequence[str], settings: FlamingoSettings) -> Total:
-    """Sum the vectors of `present`, who have the keys on the server's disk, or of those who live. Raises Abort."""
-    ring = KeyRing.of(me)
-    if ring is None:
-        raise ValueError("a sum needs the keys of its rounds.")
-    now = Round(ring, me.round, me.world.run_id, settings.tolerance, settings.called)
-    one, least = ring.parameters, settings.fewest
-    with me.step("sum.collect"):
-        require(len(present), "clients", least)
-        me.advance(me.round, me.attempt + 1)
-        note = f"decryptors: {', '.join(ring.decryptors)}"
-        me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
-        me.broadcast(present, RoundBegins())
-        enter(me, MASKED)
-        sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
-        vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
-        without_silent(me, present, vectors, settings.deadline)
-        survivors = await _proved(me, now, sent, tuple(name for name in ring.names if name in vectors))
-        wrong = [name for name in vectors if name not in survivors]
-        me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")
-        me.dismiss(wrong, "a seed that you encrypted has a wrong proof")
-        require(len(survivors), "clients", least)
-        if problem := now.problem(survivors, least):
-            raise Abort(STAYS_MASKED, why=problem)
-        left = [vectors[name] for name in survivors]
-        total = await me.compute({"ring.add": len(left) * settings.dimension}, _added, left)
-        asked = [name for name in ring.decryptors if name in survivors]
-        me.broadcast(asked, RoundLabels(bits(survivors, ring.names)))
-        signatures = await consistency.gathered(
-            me, ring.identities(me, settings.identities), now.statement, survivors, Titles(me), one.quorum,
-            settings.deadline, asked,
-        )  # fmt: skip
-        if len(signatures) < one.quorum:
-            me.lose(
-                [n for n in asked if n not in signatures], "it did not sign who is in: the round ends without a sum"
-            )
-            problem = Reason(
-                "{count} of {decryptors} decryptors signed who is in; {needed} are needed",
-                count=len(signatures), decryptors=one.count, needed=one.quorum,
-            )  # fmt: skip
-            raise Abort(STAYS_MASKED, why=problem)
-        pairs = now.pairs(survivors)
-        hidden = to_open(now, sent, survivors)
-        places = [ring.decryptors.index(name) for name in signatures]
-        lives = [me.incarnations[name] for name in signatures]
-        for name in asked:
-            own = [sent[j].shares[ring.decryptors.index(name)] for j in survivors]
-            me.send(name, RoundOpening(places, lives, list(signatures.values()), own, hidden))
-        seeds, texts = await _opened(me, now, survivors, asked, hidden, {j: sent[j].check for j in survivors}, settings)
-        keys: dict[str, list[SignedKey]] = {j: [(now.own_key(seeds[j], j), True)] for j in survivors}
-        for (j, i), text in zip(pairs, texts, strict=True):
-            keys[j].append((now.pair_key(text, j, i), ring.is_lower(j, i)))
-        blocks, bits_of = [(0, settings.dimension)], settings.word_bits
-        unmasked = await me.together(*[
-            me.compute(masks_work(len(some), blocks, bits_of), masks, some, blocks, bits_of) for some in keys.values()
-        ])  # fmt: skip
-        for (mask,) in unmasked if total.flags.writeable else ():
-            total -= mask
-        reduced(total, bits_of)
-        me.broadcast(survivors, RoundDone())
-    return Total(survivors, total, settings.fraction_bits)
 
 
 def _hidden(now: Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
@@ -435,7 +322,7 @@ def _added(rows: Sequence[Ring]) -> Ring:
     return total
 
 
-def _read(now: Round, name: str, message: MaskedVector, settings: FlamingoSettings) -> Ring:
+def _read(now: Round, name: str, message: MaskedVector, settings: SumSettings) -> Ring:
     near, count = len(now.neighbours(name)), len(now.ring.decryptors)
     if len(message.seeds) != near or any(len(one) != CIPHERTEXT_BYTES for one in message.seeds):
         raise ValueError(f"{near} encrypted seeds of {CIPHERTEXT_BYTES} bytes were due")
@@ -456,7 +343,7 @@ async def _opened(
     asked: Sequence[str],
     hidden: Sequence[bytes],
     checks: dict[str, bytes],
-    settings: FlamingoSettings,
+    settings: SumSettings,
 ) -> tuple[dict[str, bytes], list[bytes]]:
     """The seed of each of the `survivors`, and the texts that are `hidden`, as soon as answers give them.
 
@@ -650,14 +537,98 @@ class Flamingo(Sum):
         ring = await prepare(me, names, *limits, self.identities)
         return Group(ring.stored, {}, {})
 
-    def _settings(self, settings: SumSettings) -> FlamingoSettings:
-        return FlamingoSettings(
-            settings.dimension, settings.word_bits, self.tolerance, settings.called, settings.min_clients,
-            settings.deadline, self.identities, settings.fraction_bits,
-        )  # fmt: skip
+    def _round(self, me: Client | Server, ring: KeyRing, called: int) -> Round:
+        return Round(ring, me.round, me.world.run_id, self.tolerance, called)
 
     async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
-        await client(me, vector, self._settings(settings))
+        """Contribute `vector`, words of `word_bits` or numbers, to the round's sum, with the keys on disk."""
+        if vector.shape != (settings.dimension,):
+            raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+        ring, number = KeyRing.of(me), me.round
+        if ring is None:
+            raise ValueError("a sum needs the keys of its rounds.")
+        if vector.dtype != np.uint64:
+            try:
+                vector = encode(vector.astype(np.float64, copy=False), settings.fraction_bits, len(ring.names))
+            except ValueError as error:
+                refuse(me, f"take part in the sum: {error}")
+                raise Withdrawn(str(error)) from None
+        now, fewest = self._round(me, ring, settings.called), self.least_of(settings)
+        part = _Part(me, now, settings, fewest, self.identities)
+        # The server enters it, too. So the beginning of a later sum waits where datagrams overtake its round's call.
+        me.advance(number, me.attempt + 1)
+        while answer := await REQUESTS.next(me, settings.deadline, begun=part.begun, finished=part.done):
+            if isinstance(answer, RoundBegins):
+                if may_mask_once(me, number, ring.names, fewest):
+                    await part.send(vector)
+            elif not part.is_current or me.name not in ring.decryptors or not ring.share:
+                continue  # what follows a beginning that was refused, or is for others
+            elif isinstance(answer, RoundLabels):
+                await part.sign(answer)
+            elif isinstance(answer, RoundOpening):
+                await part.open(answer)
 
     async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
-        return await server(me, group.names, self._settings(settings))
+        """Sum the vectors of `present`, who have the keys on the server's disk, or of those who live. Raises Abort."""
+        ring = KeyRing.of(me)
+        if ring is None:
+            raise ValueError("a sum needs the keys of its rounds.")
+        now, present = self._round(me, ring, settings.called), group.names
+        one, least = ring.parameters, self.least_of(settings)
+        with me.step("sum.collect"):
+            require(len(present), "clients", least)
+            me.advance(me.round, me.attempt + 1)
+            note = f"decryptors: {', '.join(ring.decryptors)}"
+            me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
+            me.broadcast(present, RoundBegins())
+            enter(me, MASKED)
+            sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
+            vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
+            without_silent(me, present, vectors, settings.deadline)
+            survivors = await _proved(me, now, sent, tuple(name for name in ring.names if name in vectors))
+            wrong = [name for name in vectors if name not in survivors]
+            me.lose(wrong, "a seed that it encrypted has a wrong proof: the sum goes without it")
+            me.dismiss(wrong, "a seed that you encrypted has a wrong proof")
+            require(len(survivors), "clients", least)
+            if problem := now.problem(survivors, least):
+                raise Abort(STAYS_MASKED, why=problem)
+            left = [vectors[name] for name in survivors]
+            total = await me.compute({"ring.add": len(left) * settings.dimension}, _added, left)
+            asked = [name for name in ring.decryptors if name in survivors]
+            me.broadcast(asked, RoundLabels(bits(survivors, ring.names)))
+            signatures = await consistency.gathered(
+                me, ring.identities(me, self.identities), now.statement, survivors, Titles(me), one.quorum,
+                settings.deadline, asked,
+            )  # fmt: skip
+            if len(signatures) < one.quorum:
+                me.lose(
+                    [n for n in asked if n not in signatures], "it did not sign who is in: the round ends without a sum"
+                )
+                problem = Reason(
+                    "{count} of {decryptors} decryptors signed who is in; {needed} are needed",
+                    count=len(signatures), decryptors=one.count, needed=one.quorum,
+                )  # fmt: skip
+                raise Abort(STAYS_MASKED, why=problem)
+            pairs = now.pairs(survivors)
+            hidden = to_open(now, sent, survivors)
+            places = [ring.decryptors.index(name) for name in signatures]
+            lives = [me.incarnations[name] for name in signatures]
+            for name in asked:
+                own = [sent[j].shares[ring.decryptors.index(name)] for j in survivors]
+                me.send(name, RoundOpening(places, lives, list(signatures.values()), own, hidden))
+            seeds, texts = await _opened(
+                me, now, survivors, asked, hidden, {j: sent[j].check for j in survivors}, settings
+            )
+            keys: dict[str, list[SignedKey]] = {j: [(now.own_key(seeds[j], j), True)] for j in survivors}
+            for (j, i), text in zip(pairs, texts, strict=True):
+                keys[j].append((now.pair_key(text, j, i), ring.is_lower(j, i)))
+            blocks, bits_of = [(0, settings.dimension)], settings.word_bits
+            unmasked = await me.together(*[
+                me.compute(masks_work(len(some), blocks, bits_of), masks, some, blocks, bits_of)
+                for some in keys.values()
+            ])  # fmt: skip
+            for (mask,) in unmasked if total.flags.writeable else ():
+                total -= mask
+            reduced(total, bits_of)
+            me.broadcast(survivors, RoundDone())
+        return Total(survivors, total, settings.fraction_bits)

@@ -312,9 +312,6 @@ class LightSecAgg(Sum):
             allowed = f"{coding.tolerated} may be lost; allowed: less than {(coding.tolerated + 1) / called:g}"
             raise Problem("tolerated_dropouts", problem + allowed)
 
-    def _least(self, settings: SumSettings) -> int:
-        return max(settings.min_clients, self.tolerance.of(settings.called).fewest)
-
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, coding = len(among.names), among.sum.limits(len(among.names), len(among.names))
         piece = packed_bytes(piece_length(among.dimension, coding.needed, coding.private), PIECE_BITS)
@@ -339,7 +336,7 @@ class LightSecAgg(Sum):
             raise ValueError(f"a vector of {settings.dimension} numbers below 2^31 - 1 was due.")
         if group.identities is None:
             raise ValueError("clients sign: the group needs identities.")
-        number, part, fewest = me.round, None, self._least(settings)
+        number, part, fewest = me.round, None, self.least_of(settings)
         coding = partial(self.limits, settings.called)
         while answer := await REQUESTS.next(
             me, settings.deadline, begun=part is not None, finished=part is not None and part.done
@@ -364,7 +361,7 @@ class LightSecAgg(Sum):
             coding = self.limits(settings.called, len(names))
         except NotCarried as error:
             raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
-        least = max(self._least(settings), coding.needed)
+        least = max(self.least_of(settings), coding.needed)
         with me.step("sum.collect"):
             require(len(names), "clients", settings.min_clients)
             me.advance(me.round, me.attempt + 1)

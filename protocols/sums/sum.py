@@ -181,6 +181,10 @@ class Sum(Part):
         """The smallest number of clients in a sum of the run, if a round needs `min_clients`."""
         return max(min_clients, self.of_run.fewest)
 
+    def least_of(self, settings: SumSettings) -> int:
+        """The fewest clients in a sum with these `settings`."""
+        return max(settings.min_clients, self.tolerance.of(settings.called).fewest)
+
     def waits_among(self, clients: int) -> int:
         """The most deadlines of the server in a sum among this number of clients, with its set-up."""
         return 2 * clients + self.spare_waits

@@ -14,7 +14,7 @@ from tacit.benchmarks.attacks.absent import shares_of_those_that_joined
 from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.setup import Group, Roster, digest_of, lot_of
-from tacit.protocols.sums.committee import Committee, CommitteeSettings
+from tacit.protocols.sums.committee import ByCommittee, Committee
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.protocols.sums.lightsecagg import Coding
 from tacit.protocols.sums.members import above, drawn, exceeded_by
@@ -77,7 +77,7 @@ def test_members_sign_no_set_of_all_who_collude_and_one_honest_client(monkeypatc
     both = " ".join(name.removeprefix("client/") for name in upload.members)
     program = parse(f"start {everybody}; want {everybody}; left {both}", 9)
     assert not perform(one, program).exposed
-    monkeypatch.setattr(CommitteeSettings, "fewest", property(lambda self: self.min_clients))
+    monkeypatch.setattr(ByCommittee, "least_of", lambda self, settings: settings.min_clients)
     (honest,) = set(upload.members) - set(upload.collude)
     assert perform(one, program).exposed == (honest,)
 

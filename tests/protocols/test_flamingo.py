@@ -18,11 +18,13 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.outcome import Abort
+from tacit.protocols.setup import Group
 from tacit.protocols.sums import decryptors, flamingo
 from tacit.protocols.sums.committee import bits
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, KeysKept
-from tacit.protocols.sums.flamingo import FlamingoSettings, MaskedVector, RoundBegins, RoundLabels, RoundOpening
+from tacit.protocols.sums.flamingo import Flamingo, MaskedVector, RoundBegins, RoundLabels, RoundOpening
+from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.faults import Crash, Fault
@@ -41,8 +43,8 @@ def words(place: int, number: int) -> Any:
     return np.random.default_rng((place, number)).integers(0, 2**32, WORDS, dtype=np.uint64)
 
 
-def settings(tolerance: Tolerance, called: int) -> FlamingoSettings:
-    return FlamingoSettings(WORDS, 32, tolerance, called, min_clients=3, deadline=WAIT)
+def settings(called: int) -> SumSettings:
+    return SumSettings(WORDS, called, min_clients=3, deadline=WAIT, word_bits=32)
 
 
 def count_among(tolerance: Tolerance, called: int) -> Callable[[int], int]:
@@ -69,7 +71,7 @@ class Member(Client):
                     await self.recv(LaterSum, self.server, 2 * WAIT)
                 if await decryptors.join(self, count_among(*self.limits), WAIT, None) is not None:
                     vector = words(int(self.name.split("/")[1]), self.round)
-                    await flamingo.client(self, vector, settings(*self.limits))
+                    await Flamingo(self.limits[0]).client(self, vector, Group((), {}, {}), settings(self.limits[1]))
             except BadValues:
                 continue
             except (DismissedError, NoAnswer):
@@ -92,7 +94,9 @@ class Summing(Server):
                 there = [name for name in self.clients if number == 1 or name in self.stored]
                 self.broadcast(there if number > 1 else (), LaterSum())
                 ring = await decryptors.prepare(self, there, count_among(*self.limits), 10, 3, WAIT, None)
-                total = await flamingo.server(self, ring.stored, settings(*self.limits))
+                total = await Flamingo(self.limits[0]).server(
+                    self, Group(ring.stored, {}, {}), settings(self.limits[1])
+                )
                 self.totals[number] = total.contributors, total.ring
         except Abort as abort:
             self.problem = str(abort)
@@ -414,7 +418,7 @@ def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pyt
         async def main(self) -> None:
             self.advance(1, 0)
             ring = await decryptors.prepare(self, self.clients, lambda _: 4, 1, 3, WAIT, None)
-            await flamingo.server(self, ring.stored, settings(*self.limits))
+            await Flamingo(self.limits[0]).server(self, Group(ring.stored, {}, {}), settings(self.limits[1]))
             self.advance(2, 0)
             self.broadcast(self.clients, LaterSum())
             self.renewed = (*ring.decryptors, *ring.drawn(4, 2))
@@ -422,7 +426,7 @@ def test_clients_of_two_generations_of_decryptors_share_no_seed(monkeypatch: pyt
             await decryptors.prepare(self, there, lambda _: 4, 1, 3, WAIT, None)
             self.broadcast([name for name in self.clients if name not in there], KeysKept(ring.digest, False))
             with suppress(Abort):
-                await flamingo.server(self, self.clients, settings(*self.limits))
+                await Flamingo(self.limits[0]).server(self, Group(self.clients, {}, {}), settings(self.limits[1]))
 
     monkeypatch.setattr(
         decryptors.Decryptors, "of", lambda clients, chosen, tolerance, called: decryptors.Decryptors(clients, 4)
