@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any, Generic
 
 from tacit.parties.mailbox import Kinds, M, Mailbox, Waiter
 from tacit.parties.rest import Rest
 from tacit.sim.clock import Timer
-from tacit.sim.loop import timer_of
 from tacit.sim.taps import Wait
 from tacit.sim.wire import Message
 
@@ -22,6 +21,20 @@ class Arrivals(Waiter, Generic[M]):
     arrived meanwhile. A wait that begins while it is paused counts from the end of the pause.
     """
 
+    # What most waits never change: one is made for nearly every message.
+    timer: Timer | None = None
+    """The timer that ends the waiting; None before there is one."""
+    _in_time, _until_found = True, False
+    _nobody_left = False  # all for whom it still waited are known to be gone
+    _future: "asyncio.Future[None] | None" = None
+    _handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
+    _enough = False  # is what that said last
+    _is_handing = False  # to take a message may let another one be taken, and then wakes this wait again
+    _wait: Wait | None = None  # as reported to those who look on
+    _begun = False
+    _last = ""  # who sent the last message
+    _times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
+
     def __init__(
         self,
         mailbox: Mailbox,
@@ -31,54 +44,40 @@ class Arrivals(Waiter, Generic[M]):
         until: Kinds,
         over: Callable[[], bool] | None = None,
     ) -> None:
+        owner = mailbox.owner
         self._mailbox, self._kinds, self._until, self._over = mailbox, kinds, until, over
         self.sources: dict[str, None] = dict.fromkeys(sources)
-        self._deadline, self._owner = deadline, mailbox.owner
-        self._end = mailbox.loop.time() + deadline
-        self._timer: asyncio.TimerHandle | Timer | None = None
-        self._in_time, self._until_found = True, False
-        self._nobody_left = False  # all for whom it still waited are known to be gone
-        self._future: asyncio.Future[None] | None = None
-        self._handle: Callable[[str, M], bool] | None = None  # what messages are handed to, while it waits
-        self._enough = False  # is what that said last
-        self._is_handing = False  # to take a message may let another one be taken, and then wakes this wait again
-        self.types, self.ends = _type_names(kinds), _type_names(until + self._owner.interrupts)
-        self._is_timed = not self._owner.paused
-        self._wait: Wait | None = None  # as reported to those who look on
-        self._begun = False
+        self._deadline, self._owner = deadline, owner
+        self._end = float(mailbox.loop.env.now) + deadline
+        self.types, self.ends = _type_names(kinds), _type_names(until + owner.interrupts)
+        self._is_timed = not owner.paused
         self._heard: set[str] = set()
-        self._last = ""  # who sent the last message
-        self._times = (0.0, 0.0)  # of that, and of the last from anybody else; of the wait's beginning if it is later
-        rest, mailbox.rest = mailbox.rest, None
+        rest = mailbox.rest
         if rest is not None:
+            mailbox.rest = None
             self._go_on_from(rest)
         elif not self._is_timed:
-            self._owner.after_pause(self._begin_clock)
+            owner.after_pause(self._begin_clock)
 
     def _go_on_from(self, rest: Rest) -> None:
         """Take over the wait in which the owner was at rest."""
-        self._timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
+        self.timer, self._wait, self._times = rest.timer, rest.wait, (rest.since, rest.since)
         self._begun = True
         self._is_timed, self._in_time = True, rest.in_time
         if rest.timer is not None:
-            rest.timer.call = partial(self._mailbox.loop.call_soon, self._pass_deadline)
+            rest.timer.call = self._come_due
 
     @property
     def what(self) -> str:
         sources = list(self.sources)
         return f"{names_of(self._kinds)} from {', '.join(sources) if len(sources) < 4 else f'{len(sources)} parties'}"
 
-    @property
-    def timer(self) -> Timer | None:
-        """The timer that ends the waiting; None before there is one."""
-        return timer_of(self._timer) if isinstance(self._timer, asyncio.TimerHandle) else self._timer
-
     def __enter__(self) -> "Arrivals[M]":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
         if self._wait is not None:
             self._report_end(self._wait, kind)
 
@@ -109,8 +108,13 @@ class Arrivals(Waiter, Generic[M]):
             if found is not None:
                 self._hear(found[0])
                 return found
-            if not await self._look_again():
+            future = self._begin_to_wait()
+            if future is None:
                 return None
+            try:
+                await future
+            finally:
+                self._mailbox.remove(self)
 
     async def hand_each(self, handle: Callable[[str, M], bool]) -> None:
         """Pass each message to `handle` on receipt, until that returns true or the waiting has ended.
@@ -162,7 +166,7 @@ class Arrivals(Waiter, Generic[M]):
         return True
 
     def _hear(self, sender: str) -> None:
-        self._times = (self._mailbox.loop.time(), self._times[sender == self._last])
+        self._times = (float(self._mailbox.loop.env.now), self._times[sender == self._last])
         self._last = sender
         self._heard.add(sender)
 
@@ -177,33 +181,45 @@ class Arrivals(Waiter, Generic[M]):
 
     async def _look_again(self) -> bool:
         """Wait for a change; return false if the waiting has ended."""
+        future = self._begin_to_wait()
+        if future is None:
+            return False
+        try:
+            await future
+        finally:
+            self._mailbox.remove(self)
+        return True
+
+    def _begin_to_wait(self) -> "asyncio.Future[None] | None":
+        """Register for the next change, which ends the future, in the mailbox; return None if the waiting has ended."""
         mailbox = self._mailbox
         mailbox.check_interrupts()
         if not self._in_time:
-            return False
+            return None
         if self._until and mailbox.holds_any(self._until):
             self._until_found = True
-            return False
+            return None
         if self._is_over:
             self._nobody_left = True
-            return False
+            return None
+        loop = mailbox.loop
         if not self._begun and self.sources:
             self._begun = True
             self._wait = self._owner.waits(type_names(self._kinds), tuple(self.sources), self._deadline)
-            self._times = (mailbox.loop.time(),) * 2
-        if self._timer is None and self._is_timed:
-            self._timer = mailbox.loop.call_at(self._end, self._pass_deadline)
-        self._future = asyncio.Future(loop=mailbox.loop)
+            self._times = (loop.time(),) * 2
+        if self.timer is None and self._is_timed:
+            self.timer = loop.env.at(self._end, self._come_due)
+        self._future = future = loop.create_future()
         mailbox.add(self)
-        try:
-            await self._future
-        finally:
-            mailbox.remove(self)
-        return True
+        return future
 
     def _begin_clock(self) -> None:
         self._is_timed, self._end = True, self._mailbox.loop.time() + self._deadline
         self.wake()  # to set the timer, if it still waits
+
+    def _come_due(self) -> None:
+        """Pass the deadline after what is due at this moment already, as every timer of the loop."""
+        self._mailbox.loop.call_soon(self._pass_deadline)
 
     def _pass_deadline(self) -> None:
         if self._owner.paused:

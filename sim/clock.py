@@ -2,9 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import simpy
@@ -99,6 +99,9 @@ class Environment(simpy.Environment):
 
     _queue: list[Any]  # of SimPy: the heap
 
+    now: Any = property(attrgetter("_now"))  # read with every message: without a call of Python
+    """The virtual time in seconds."""
+
     def __init__(self) -> None:
         super().__init__()
         self.cancelled = 0
@@ -123,6 +126,25 @@ class Environment(simpy.Environment):
         else:
             self.cancelled -= 1
 
+    def step_until(self, due: Collection[object]) -> bool:
+        """Step until `due` has an element. Returns false if only cancelled timers are left, or nothing."""
+        queue = self._queue
+        while not due:
+            if len(queue) <= self.cancelled:
+                return False
+            if isinstance(queue[0][3], simpy.Event):
+                super().step()
+                continue
+            self._now, _, _, call = heappop(queue)
+            if type(call) is not Timer:
+                call()
+            elif call.pending:
+                call.pending = False
+                call.call()
+            else:
+                self.cancelled -= 1
+        return True
+
     def at(self, when: float, call: Callable[[], object]) -> Timer:
         """Call `call()` at the virtual time `when`: now if that is past (after everything that is due now), never if
         infinite.
@@ -132,7 +154,8 @@ class Environment(simpy.Environment):
         """
         timer = Timer(self, call)
         if when < math.inf:
-            self.put(when, timer)
+            now = self._now
+            heappush(self._queue, (when if when > now else now, _NORMAL, next(self._eid), timer))
         else:
             timer.pending = False  # it is not in the heap, so there is nothing to cancel
         return timer

@@ -10,14 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from tacit.sim.clock import Environment, Timer
 from tacit.sim.seeding import carried_on
 
-__all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "own_party", "own_step", "settle", "timer_of"]
+__all__ = ["REFUSED", "Deadlock", "Livelock", "SimLoop", "own_party", "own_step", "settle"]
 
 T = TypeVar("T")
 
@@ -64,15 +64,21 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
+class _Handle(asyncio.Handle):
+    """A callback that is due: asyncio's, made without what asyncio notes for debugging."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._callback, self._args, self._loop = callback, args, loop
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ("timer",)
     timer: Timer
-
-
-def timer_of(handle: asyncio.TimerHandle) -> Timer:
-    """The timer behind a handle of a `SimLoop`."""
-    assert isinstance(handle, _TimerHandle)
-    return handle.timer
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -169,7 +175,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Schedule a callback like asyncio, without asyncio's checks for mistakes with threads."""
         if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -188,34 +194,47 @@ class SimLoop(asyncio.BaseEventLoop):
     # A turn
 
     def _run_once(self) -> None:
-        """Run one turn: call what is due, or step SimPy until something is.
+        """Run turns until the loop is to stop. In each, call what is due, or step SimPy until something is.
 
-        SimPy takes the place of asyncio's selector.
+        SimPy takes the place of asyncio's selector. asyncio calls this once for each turn; it does the same with one
+        call for all turns, because most have a single callback.
         """
         ready = self._ready
-        if ready:
-            self._turns += 1
-            if self._turns == _MOST_TURNS:
-                self._give_up(_MOST_TURNS)
-        elif not self._stopping:
-            before, self._turns = self.env.now, 0
-            self._step_until_due()
-            self._steps = self._steps + 1 if self.env.now == before else 0
-            if self._steps == _MOST_STEPS:
-                self._give_up(_MOST_STEPS)
-        for _ in range(len(ready)):  # what these make due has the next turn
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+        while True:
+            if ready:
+                self._turns += 1
+                if self._turns == _MOST_TURNS:
+                    self._give_up(_MOST_TURNS)
+            elif not self._stopping:
+                self._turns = 0
+                self._step_until_due()
+            for _ in range(len(ready)):  # what these make due has the next turn
+                handle: Any = ready.popleft()
+                if not handle._cancelled:
+                    try:
+                        handle._context.run(handle._callback, *handle._args)
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        self._report(handle, error)
+                    handle = None  # which would keep what it has called
+            if self._stopping:
+                return
+
+    def _report(self, handle: asyncio.Handle, error: BaseException) -> None:
+        """Report the error of a callback, as asyncio does."""
+        message = f"Exception in callback {handle!r}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _step_until_due(self) -> None:
-        env, ready = self.env, self._ready
-        step, queue = env.step, env._queue
-        while not ready:
-            if len(queue) <= env.cancelled:
-                waits = {who: what for who, tell in self.waits.items() if (what := tell())}
-                raise Deadlock(self.time(), waits)
-            step()
+        env = self.env
+        before = env.now
+        if not env.step_until(self._ready):
+            waits = {who: what for who, tell in self.waits.items() if (what := tell())}
+            raise Deadlock(self.time(), waits)
+        self._steps = self._steps + 1 if env.now == before else 0
+        if self._steps == _MOST_STEPS:
+            self._give_up(_MOST_STEPS)
 
     def _give_up(self, count: int) -> NoReturn:
         """Raise Livelock with the parties and places of what is due after `count` turns at this moment."""
