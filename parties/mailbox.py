@@ -152,7 +152,7 @@ class Mailbox:
             self._counted.clear()
         for frames in self._frames.values():
             for frame in frames:
-                if self._waits(frame):
+                if self.must_wait(frame):
                     self._count(frame)
 
     def _count(self, frame: Frame) -> None:
@@ -166,7 +166,7 @@ class Mailbox:
             self._ahead[frame.sender] -= 1
             self._bytes[frame.sender] -= len(frame.body)
 
-    def _waits(self, frame: Frame) -> bool:
+    def must_wait(self, frame: Frame) -> bool:
         """Return true if `frame` is of a later round or attempt, or follows a message that was not taken yet."""
         if self._is_ahead(frame):
             return True
@@ -181,24 +181,25 @@ class Mailbox:
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
 
     def is_full(self, frame: Frame) -> bool:
-        """Return true if `frame` would wait for its turn, and as many or as large ones of its sender wait as may."""
-        if not self._waits(frame):
-            return False
+        """Return true if as many or as large messages of its sender wait as may, so that `frame` cannot."""
         count, size = self._ahead[frame.sender], self._bytes[frame.sender] + len(frame.body)
         return count >= MOST_AHEAD or (count > 0 and size > MOST_BYTES_AHEAD)
 
-    def put(self, frame: Frame) -> None:
-        """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one."""
+    def put(self, frame: Frame, waits: bool) -> None:
+        """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one.
+
+        `waits`: it must wait for its turn (`must_wait`).
+        """
         frames = self._frames.get(frame.type)
         if frames is None:
             frames = self._frames[frame.type] = deque()
-        elif is_lasting(frame) and any(one.sender == frame.sender for one in frames):
+        elif frames and is_lasting(frame) and any(one.sender == frame.sender for one in frames):
             for one in frames:
                 if one.sender == frame.sender:
                     self._uncount(one)
             frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
         frames.append(frame)
-        if self._waits(frame):
+        if waits:
             self._count(frame)
         for waiter in self._concerned(frame):
             waiter.wake()
@@ -208,16 +209,16 @@ class Mailbox:
 
         A party may have a separate wait for each of many others: those waits are looked up, not checked one by one.
         """
-        kind = frame.type
+        kind, sender, found = frame.type, frame.sender, list[Waiter]()
         for ends, count in self._ends.items():
             if count and kind in ends:
                 return [waiter for waiter in self.waiting if waiter.concerns(frame)]
-        one, many = self._lanes.get(frame.sender), self._lanes[""]
-        found = [waiter for waiter in one if waiter.concerns(frame)] if one else []
-        if many:
-            found += [waiter for waiter in many if waiter.concerns(frame)]
-            if len(found) > 1:
-                found.sort(key=_number)
+        for lane in (sender, ""):
+            for waiter in self._lanes.get(lane, ()):
+                if kind in waiter.types and sender in waiter.sources:
+                    found.append(waiter)
+        if len(found) > 1:
+            found.sort(key=_number)
         return found
 
     def advance(self, stamp: tuple[int, int]) -> list[Frame]:
@@ -252,7 +253,8 @@ class Mailbox:
                     at += 1
                     continue
                 del frames[at]
-                self._uncount(frame)
+                if self._counted:
+                    self._uncount(frame)
                 message = self.owner.open(frame, kind)
                 if message is not None:
                     if is_followed(frame):
@@ -281,10 +283,11 @@ class Mailbox:
 
     def check_interrupts(self) -> None:
         """Raise the error of an interrupting message that was received, if any."""
-        self.owner.check_alive()
-        for kind in self.owner.interrupts:
+        owner = self.owner
+        owner.check_alive()
+        for kind in owner.interrupts:
             if self._frames.get(kind.__name__) and (stop := self.take((kind,), None)) is not None:
-                self.owner.interrupted(*stop)
+                owner.interrupted(*stop)
 
     def add(self, waiter: Waiter) -> None:
         """Register `waiter`, to be woken from now on."""

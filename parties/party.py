@@ -36,7 +36,7 @@ from tacit.sim.wire import (
     digest_of_body,
     encode_body,
     is_lasting,
-    pack_frame,
+    pack,
     payload_size,
     unpack_frame,
 )
@@ -297,18 +297,19 @@ class Party(Lifecycle):
         kind, hollow = type(message).__name__, self.world.hollow
         plain = encode_body(message) if hollow is None else body_of(message, hollow)
         step, plain_digest, payload = own_step.get() or self._step, digest_of_body(plain), payload_size(message)
+        name, faults, send = self.name, self.world.faults, self.world.network.send
         for receiver in receivers:
             self.check_alive()
-            if due := self.world.faults.at_send(self.name, kind, self.round):
+            if due := faults.at_send(name, kind, self.round):
                 self._suffer(due)
             channel = self.channel_to(receiver)
             body, digest, sealing = plain, plain_digest, 0
             if channel is not None:
-                bound = associated_data(kind, self.name, receiver, self.round, self.attempt)
+                bound = associated_data(kind, name, receiver, self.round, self.attempt)
                 body, digest, sealing = channel.seal(plain, bound), b"", channel.overhead
             sealed = channel is not None
-            frame = Frame(kind, self.name, receiver, self.incarnation, self.round, self.attempt, sealed, body)
-            self.world.network.send(pack_frame(frame, message, step, sealing, digest, payload, times))
+            named = (kind, name, receiver, self.incarnation, self.round, self.attempt, sealed)
+            send(pack(named, body, message.protocol, step, sealing, digest, payload, times))
 
     def channel_to(self, receiver: str) -> Channel | None:
         """The channel that seals messages to `receiver`; None if the link's encryption is enough."""
@@ -342,11 +343,14 @@ class Party(Lifecycle):
         answers: dict[str, M] = {}
         if need:
             with self.incoming((kind,), order, deadline=deadline, until=until) as arrivals:
-                async for source, message in arrivals:
+                leave_out = arrivals.leave_out
+
+                def keep(source: str, message: M) -> bool:
                     answers[source] = message
-                    arrivals.leave_out(source)
-                    if len(answers) >= need:
-                        break
+                    leave_out(source)
+                    return len(answers) >= need
+
+                await arrivals.hand_each(keep)
         missing = tuple(name for name in order if name not in answers)
         return Collected({name: answers[name] for name in order if name in answers}, missing)
 
@@ -473,15 +477,16 @@ class Party(Lifecycle):
         except WireError as error:
             self._drop(packet, str(error))
             return
+        mailbox = self._mailbox
         if self.authority and announces(frame) and frame.sender != self.authority:
             self._drop(frame, f"only {self.authority} announces")
-        elif self._mailbox.is_late(frame):
+        elif mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
-        elif self._mailbox.is_full(frame):
+        elif (waits := mailbox.must_wait(frame)) and mailbox.is_full(frame):
             most = f"{MOST_AHEAD} messages and {MOST_BYTES_AHEAD >> 20} MiB may"
             self._drop(frame, f"as many of its messages wait for their turn as may: {most}")
         else:
-            self._mailbox.put(frame)
+            mailbox.put(frame, waits)
 
     def _drop(self, what: Frame | Packet, why: str, fact: str = "") -> None:
         origin = what.type, what.round, what.attempt

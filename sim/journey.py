@@ -56,8 +56,9 @@ class Journey:
 
     def arrive(self) -> None:
         """Arrive at the end of the hop."""
-        self.network.carried(self)
-        self.network.arrive(self)
+        network = self.network
+        network.carried(self)
+        network.arrive(self)
 
     def lose(self, why: str) -> None:
         """End, because it was lost."""

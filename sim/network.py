@@ -104,7 +104,7 @@ class LinkNetwork:
         self._sent_again = self._copies = 0
         self._lost: Counter[str] = Counter()
         self.in_flight = 0
-        self._flying: Counter[str] = Counter()  # by sender
+        self._flying: dict[str, int] = {}  # by sender
 
     def attach(
         self, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
@@ -178,7 +178,7 @@ class LinkNetwork:
         near = self._endpoints[sender]
         if not near.alive or near.paused or self.barrier(sender, receiver) is not None:
             return False
-        return self._flying[sender] > 0
+        return self._flying.get(sender, 0) > 0
 
     def signal(self, sender: str, receiver: str, call: Callable[[], object]) -> None:
         """Call `call()` when a segment without data arrives at `receiver`, behind everything sent before.
@@ -231,7 +231,7 @@ class LinkNetwork:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state`. Only for an unused network with the same endpoints."""
         self.in_flight, self._sent_again, self._copies = state["in flight"], state["sent again"], state["copies"]
-        self._lost, self._flying = Counter(state["lost"]), Counter(state.get("flying", {}))
+        self._lost, self._flying = Counter(state["lost"]), dict(state.get("flying", {}))
         for name, endpoint_state in state["endpoints"].items():
             self._endpoints[name].restore(endpoint_state)
         for near, far, draws in state["draws"]:
@@ -347,7 +347,7 @@ class LinkNetwork:
             self.end("drop", journey, "the receiver is down" if is_there else f"the relay {far.name} is down")
         elif far.incarnation != journey.far_incarnation:
             self.end("drop", journey, f"sent to an earlier incarnation of the {'receiver' if is_there else 'relay'}")
-        elif is_refused(journey):
+        elif journey.flipped is not None and is_refused(journey):
             self.end("drop", journey, "a bit was flipped: the TLS record's tag does not fit")
         elif is_there:
             self._deliver(journey)
@@ -357,35 +357,37 @@ class LinkNetwork:
     def end(self, kind: str, journey: Journey, why: str = "") -> None:
         """Trace the end of a copy."""
         self.in_flight -= 1
-        sender = journey.packet.sender
-        self._flying[sender] -= 1
-        if not self._flying[sender]:
-            del self._flying[sender]
+        sender, flying = journey.packet.sender, self._flying
+        left = flying[sender] - 1
+        if left:
+            flying[sender] = left
+        else:
+            del flying[sender]
         if kind == "lose":
             self._lost[why] += 1
             if self._conditions.times and journey.departed is not None:
                 self._tell_transfer(journey, "")  # what was sent of it was sent in vain
             journey.departed = None
-        fact = Fact.COPY if why == SECOND_COPY else ""
-        self._trace.add(self._event(kind, journey, journey.packet.sender, journey.packet.receiver, why, fact))
+        self._record(kind, journey, sender, journey.packet.receiver, why, Fact.COPY if why == SECOND_COPY else "")
 
     # One packet's way
 
     def _begin(self, packet: Packet, source: Endpoint, target: Endpoint) -> None:
-        is_direct = self._is_mesh or self._hub in (packet.sender, packet.receiver)
+        sender, hub, flying = packet.sender, self._hub, self._flying
         self._copies += 1
         journey = Journey(self, packet, source, target, self._copies)
         self.in_flight += 1
-        self._flying[packet.sender] += 1
-        self._hop(journey, source, target if is_direct else self._endpoints[self._hub])
+        flying[sender] = flying.get(sender, 0) + 1
+        is_direct = self._is_mesh or sender == hub or packet.receiver == hub
+        self._hop(journey, source, target if is_direct else self._endpoints[hub])
 
     def _hop(self, journey: Journey, near: Endpoint, far: Endpoint) -> None:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
+        copies = [journey]
         if not self._is_perfect and near.alive:
             copies = self._faulted_copies(journey)
         else:
-            copies = [journey]
             self._count(journey)
         if not near.alive:
             self.end("lose", journey, SENDER_GONE)
@@ -398,14 +400,14 @@ class LinkNetwork:
 
     def _depart(self, *copies: Journey) -> None:
         """Send the copies of a packet on their hop."""
-        journey = copies[0]
+        journey, now = copies[0], self._loop.env.now
         for copy in copies:
-            copy.departed = self._loop.env.now
+            copy.departed = now
         near, far = journey.near, journey.far
         if self._is_tcp or not self._is_perfect:
             self._transport(near, far).send(*copies)
         else:
-            link = self._link(near, far)
+            link = self._links.get((near.name, far.name)) or self._link(near, far)
             link.send(journey.packet.size, journey.arrive, journey.lose)
 
     def _stay(self, *copies: Journey) -> None:
@@ -438,7 +440,8 @@ class LinkNetwork:
         self._copies += 1
         copy = journey.copy(self._copies)
         self.in_flight += 1
-        self._flying[journey.packet.sender] += 1
+        sender = journey.packet.sender
+        self._flying[sender] = self._flying.get(sender, 0) + 1
         self._count(copy, note, fact, number)
         return copy
 
@@ -477,9 +480,23 @@ class LinkNetwork:
         journey.target.receive(packet)
 
     def _count(self, journey: Journey, note: str = "", fact: str = "", number: int = 0) -> None:
-        near, far, relayed = journey.near.name, journey.far.name, journey.near is not journey.source
-        self._ledger.count(journey.packet, near, far, relayed)
-        self._trace.add(self._event("relay" if relayed else "send", journey, near, far, note, fact, number=number))
+        near, far, relayed = journey.near, journey.far, journey.near is not journey.source
+        self._ledger.count(journey.packet, near.name, far.name, relayed)
+        self._record("relay" if relayed else "send", journey, near.name, far.name, note, fact, number)
+
+    def _record(
+        self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "", fact: str = "", number: int = 0
+    ) -> None:
+        """Trace an event of a copy. It is only made if somebody looks at it."""
+        if self._trace.is_watched:
+            self._trace.add(self._event(kind, journey, sender, receiver, why, fact, number=number))
+            return
+        packet = journey.packet
+        shape = (
+            self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
+            packet.attempt, packet.payload, packet.sealing, packet.envelope,
+        )  # fmt: skip
+        self._trace.chain(shape, (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest))
 
     def _link(self, near: Endpoint, far: Endpoint) -> Link:
         key = (near.name, far.name)

@@ -8,6 +8,7 @@ next value is SHA-256(previous value || event), so the last value is enough to g
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -139,17 +140,27 @@ class Trace:
 
     def add(self, event: Event) -> None:
         """Chain `event` and pass it on."""
-        self.count += 1
-        if self._hashed:
-            self._chain(event)
+        shape = (
+            event.time, event.kind, event.party, event.peer, event.protocol, event.step, event.type, event.round,
+            event.attempt, event.payload, event.sealing, event.envelope,
+        )  # fmt: skip
+        self.chain(shape, (event.note, event.value, event.digest))
         for sink in self._sinks:
             sink(event)
 
-    def _chain(self, event: Event) -> None:
-        shape = self._encode(
-            (event.time, event.kind, event.party, event.peer, event.protocol, event.step, event.type,
-             event.round, event.attempt, event.payload, event.sealing, event.envelope)
-        )  # fmt: skip
-        self._shape = sha256(self._shape + shape).digest()
-        rest = self._encode((event.note, event.value, event.digest))
-        self._trace = sha256(self._trace + shape + rest).digest()
+    @property
+    def is_watched(self) -> bool:
+        """True if there are sinks, so that an event must be made."""
+        return bool(self._sinks)
+
+    def chain(self, shape: tuple[Any, ...], rest: tuple[str, float, bytes]) -> None:
+        """Chain an event by the fields in its hashes, without passing it on.
+
+        `shape`: its first twelve fields, from `time` to `envelope`; `rest`: its `note`, `value` and `digest`.
+        """
+        self.count += 1
+        if self._hashed:
+            encode = self._encode
+            encoded = encode(shape)
+            self._shape = sha256(self._shape + encoded).digest()
+            self._trace = sha256(self._trace + encoded + encode(rest)).digest()

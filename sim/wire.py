@@ -12,8 +12,8 @@ and tag of an end-to-end sealed body. *Envelope*: everything else, so that the t
 numbers, MessagePack's headers, the frame, and text for people.
 """
 
-import hashlib
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
@@ -39,6 +39,7 @@ __all__ = [
     "flip_bit",
     "is_followed",
     "is_lasting",
+    "pack",
     "pack_frame",
     "packet_of",
     "payload_size",
@@ -167,7 +168,17 @@ _HOLLOW = frozenset((int, float, bool, type(None)))
 
 def payload_size(message: Message) -> int:
     """The payload of `message` in bytes."""
-    return 0 if message.explains else _content(message)
+    if message.explains:
+        return 0
+    total = 0
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        kind = type(value)
+        if kind is bytes:
+            total += len(value)
+        elif kind not in _HOLLOW:
+            total += _content(value)
+    return total
 
 
 def _content(value: Any) -> int:
@@ -175,7 +186,7 @@ def _content(value: Any) -> int:
     if isinstance(value, bytes):
         return len(value)
     if isinstance(value, str):
-        return len(value.encode())
+        return len(value) if value.isascii() else len(value.encode())
     if type(value) in _HOLLOW:
         return 0
     if isinstance(value, list | tuple):
@@ -202,7 +213,7 @@ def associated_data(kind: str, sender: str, receiver: str, round_number: int, at
 
 def digest_of_body(body: bytes) -> bytes:
     """The contribution of a body to the digest of its packet."""
-    return hashlib.sha256(body).digest()
+    return sha256(body).digest()
 
 
 def pack_frame(
@@ -218,16 +229,30 @@ def pack_frame(
 
     `body_digest` of the frame's body and `payload` of the message are computed unless they are given.
     """
-    head = _head(frame, len(frame.body))
-    digest = hashlib.sha256(head + (body_digest or digest_of_body(frame.body))).digest()
-    size = _in_records(len(head) + len(frame.body))
-    if payload < 0:
-        payload = payload_size(message)
+    named = (
+        frame.type, frame.sender, frame.receiver, frame.incarnation, frame.round, frame.attempt, frame.sealed,
+    )  # fmt: skip
+    payload = payload_size(message) if payload < 0 else payload
+    return pack(named, frame.body, message.protocol, step, sealing, body_digest, payload, times)
+
+
+Names = tuple[str, str, str, int, int, int, bool]
+"""The fields of a frame without its body: see `Frame`."""
+
+
+def pack(
+    named: Names, body: bytes, protocol: str, step: str, sealing: int, body_digest: bytes, payload: int, times: int
+) -> Packet:
+    """Make the packet of the frame with the fields `named`, as `pack_frame` does: it is called with every message."""
+    kind, sender, receiver, incarnation, round_number, attempt, sealed = named
+    length = len(body)
+    head = _head_of(named, length)
+    digest = sha256(head + (body_digest or sha256(body).digest())).digest()
+    length += len(head)
+    envelope = length + TLS_OVERHEAD * -(-length // TLS_RECORD) - payload - sealing
     return Packet(
-        head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
-        incarnation=frame.incarnation, protocol=message.protocol, step=step, type=frame.type, round=frame.round,
-        attempt=frame.attempt, sealed=frame.sealed, payload=payload, sealing=sealing,
-        envelope=size - payload - sealing, times=times,
+        head, body, digest, sender, receiver, incarnation, protocol, step, kind, round_number, attempt, sealed,
+        payload, sealing, envelope, True, times,
     )  # fmt: skip
 
 
@@ -244,7 +269,7 @@ def packet_of(data: bytes, step: str, payload: int, sealing: int) -> Packet:
         raise WireError(f"{frame.sender!r} sent a frame of {frame.type} with numbers that are no counts")
     if min(payload, sealing) < 0 or payload + sealing > len(data):
         raise WireError(f"{frame.sender!r} sent {len(data)} bytes as {payload} of payload and {sealing} of sealing")
-    digest = hashlib.sha256(head + digest_of_body(frame.body)).digest()
+    digest = sha256(head + digest_of_body(frame.body)).digest()
     return Packet(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=_types[frame.type].protocol, step=step, type=frame.type,
@@ -259,9 +284,13 @@ def _in_records(length: int) -> int:
 
 def _head(named: Frame | Packet, length: int) -> bytes:
     """The encoding of a frame up to its body of `length` bytes. The body is left out to avoid copying a model."""
-    fields = _encode(
-        (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed)
+    return _head_of(
+        (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed), length
     )
+
+
+def _head_of(named: Names, length: int) -> bytes:
+    fields = _encode(named)
     size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4
     return b"\x98" + fields[1:] + _BINARY[size] + length.to_bytes(size, "big")
 
