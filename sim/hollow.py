@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
     "SMALL", "Blank", "Body", "HollowArray", "Meter", "array_in", "blank", "body_of", "filled", "hollow",
-    "stand_for", "stand_ins", "together", "unknown",
+    "predicted", "stand_for", "stand_ins", "together", "unknown",
 ]  # fmt: skip
 
 SMALL = 1 << 16
@@ -214,14 +214,26 @@ def hollow(stand_in: StandIn) -> Callable[[F], F]:
     return mark
 
 
-def stand_ins(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the function that maps a job to what runs of that `kind` run: its stand-in, or the job itself."""
+def predicted(stand_in: StandIn) -> Callable[[F], F]:
+    """Decorate a job like `hollow`, for runs whose messages nobody looks at: predictions."""
+
+    def mark(job: F) -> F:
+        stand_for("predicted", job, stand_in)
+        return job
+
+    return mark
+
+
+def stand_ins(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the function that maps a job to what is run instead: its stand-in of the first of `kinds` that it has, or
+    the job itself."""
 
     def find(job: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(job, partial):
             inner = find(job.func)
             return job if inner is job.func else partial(inner, *job.args, **job.keywords)
-        found: StandIn | None = getattr(job, "stand_ins", {}).get(kind)
+        own = getattr(job, "stand_ins", {})
+        found: StandIn | None = next((own[kind] for kind in kinds if kind in own), None)
         if found is None:
             return job
         return partial(found, job.__self__) if isinstance(job, MethodType) else found
@@ -293,28 +305,33 @@ class Body(_Held):
 
 def body_of(message: Any, meter: Meter) -> bytes:
     """The encoding of `message`, or a stand-in for it if the message contains blanks."""
-    encoded, more = _encode(message), _more(message)
-    return encoded if more is None else Body.of(message, len(encoded) + more, meter)
+    _encoded.clear()
+    encoded = _encode(message)
+    if not _encoded:
+        return encoded
+    more = sum(map(_more, _encoded))
+    _encoded.clear()
+    return Body.of(message, len(encoded) + more, meter)
 
 
-_encode = msgspec.msgpack.Encoder(enc_hook=lambda value: value.token).encode
+_encoded: list[Blank] = []
+"""The blanks in the message that is being encoded."""
 
 
-def _more(value: Any) -> int | None:
-    """The bytes that `value` stands for beyond its encoding; None if it contains no blank."""
-    if isinstance(value, Blank):
-        here = bytes.__len__(value)
-        return len(value) + _mark(len(value)) - here - _mark(here)
-    parts: Any = ()
-    if isinstance(value, list | tuple):
-        parts = value
-    elif isinstance(value, msgspec.Struct):
-        parts = [getattr(value, name) for name in value.__struct_fields__]
-    found = None
-    for one in parts:
-        if (more := _more(one)) is not None:
-            found = more + (found or 0)
-    return found
+def _token_of(value: Any) -> bytes:
+    """What is encoded in place of a blank `value`, which is noted."""
+    token: bytes = value.token
+    _encoded.append(value)
+    return token
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_token_of).encode
+
+
+def _more(value: Blank) -> int:
+    """The bytes that `value` stands for beyond its encoding."""
+    here = bytes.__len__(value)
+    return len(value) + _mark(len(value)) - here - _mark(here)
 
 
 def _mark(length: int) -> int:

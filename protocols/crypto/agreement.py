@@ -10,10 +10,10 @@ from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from tacit.sim.hollow import hollow
+from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy
 
-__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "agreed", "derive_key"]
+__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "StandIn", "agreed", "derive_key"]
 
 KEY_BYTES = 32
 
@@ -67,18 +67,40 @@ def _part(part: str) -> bytes:
     return len(encoded).to_bytes(4, "big") + encoded
 
 
+class StandIn(bytes):
+    """A raw secret of a prediction, the same at both ends. Keys that only stand-ins of jobs would read are not derived
+    from it."""
+
+
 class SharedSecret:
     """The secret that two parties share in one round. `names`: both, each with its incarnation, ordered by party."""
 
     __slots__ = ("_extracted", "_round", "names")
 
     def __init__(self, secret: bytes, run_id: bytes, round_number: int, names: tuple[str, str]) -> None:
-        self._extracted = _extract(secret, run_id)
+        self._extracted = (secret, run_id) if type(secret) is StandIn else _extract(secret, run_id)
         self._round, self.names = round_number, names
+
+    @property
+    def is_stand_in(self) -> bool:
+        """True in a prediction."""
+        return type(self._extracted) is tuple
 
     def key(self, purpose: str, attempt: int = 0) -> bytes:
         """Derive 32 bytes for `purpose` in `attempt`."""
-        return _expand(self._extracted, _info(purpose, self._round, attempt, self.names))
+        extracted = self._extracted
+        if isinstance(extracted, tuple):
+            extracted = _extract(*extracted)
+        return _expand(extracted, _info(purpose, self._round, attempt, self.names))
+
+    def key_of_mask(self, purpose: str, attempt: int) -> bytes:
+        """The `key` of a mask; nothing in a prediction, which makes no masks."""
+        return b"" if type(self._extracted) is tuple else self.key(purpose, attempt)
+
+    def mark(self, purpose: str) -> bytes:
+        """What a key of a stand-in for `purpose` would be derived from; it is the same at both ends, and no secret."""
+        assert isinstance(self._extracted, tuple)
+        return b"".join(self._extracted) + _info(purpose, self._round, 0, self.names)
 
     def __repr__(self) -> str:
         return f"<secret of {' and '.join(self.names)}>"
@@ -122,6 +144,7 @@ class KeyPair:
         return f"<X25519 key pair, public {self.public.hex()[:16]}>"
 
 
+@predicted(lambda pair, keys: [StandIn(pair.hollow(key)) for key in keys])
 @hollow(lambda pair, keys: [pair.hollow(key) for key in keys])
 def agreed(pair: KeyPair, public_keys: Sequence[bytes]) -> list[bytes]:
     """The raw secrets that the owner of `pair` shares with each owner of the `public_keys`.

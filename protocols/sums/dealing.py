@@ -43,7 +43,7 @@ from tacit.parties.client import Client
 from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.parts import Among, Part
@@ -52,7 +52,7 @@ from tacit.protocols.sums.consistency import Agreement, Signed
 from tacit.protocols.sums.refusal import Least, enter, refuse
 from tacit.protocols.sums.uncovering import Announced, Uncovered, personal_key, signed_keys
 from tacit.protocols.values import announced, understood, values_of, with_usable_keys
-from tacit.sim.hollow import hollow
+from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
@@ -367,6 +367,11 @@ def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int
     return [pair.hollow(key) for key in keys], [bytes(len(secrets) * SHARE)] * shares
 
 
+def _predicted_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
+    return [StandIn(pair.hollow(key)) for key in keys], [bytes(len(secrets) * SHARE)] * shares
+
+
+@predicted(_predicted_split)
 @hollow(_hollow_split)
 def _agree_and_split(
     pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, shares: int, entropy: shamir.Entropy

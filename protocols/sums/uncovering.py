@@ -213,5 +213,5 @@ def signed_keys(
             lower = places[j] < places[k]
             both = (titles[j], titles[k]) if lower else (titles[k], titles[j])
             shared = SharedSecret(secrets[k, j], run_id, round_number, both)
-            keys[j].append((shared.key(purpose, attempt.number), lower))
+            keys[j].append((shared.key_of_mask(purpose, attempt.number), lower))
     return keys

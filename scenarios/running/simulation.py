@@ -79,7 +79,12 @@ def score_of(scenario: schema.Scenario) -> str:
     return score_name(task_of(scenario.training.task)) if trains else ACCURACY
 
 
-_STAND_INS: dict[str, StandIns | None] = {"real": None, "sized": sized.STAND_INS, "hollow": stand_ins("hollow")}
+_STAND_INS: dict[str, StandIns | None] = {
+    "real": None,
+    "sized": sized.STAND_INS,
+    "hollow": stand_ins("hollow"),
+    "predicted": stand_ins("predicted", "hollow"),
+}
 
 
 class Simulation:
@@ -129,7 +134,7 @@ class Simulation:
                 sinks=sinks,
                 taps=taps,
                 seeded=scenario.entropy == "seeded",
-                stand_ins=_STAND_INS["hollow" if hollow else scenario.fidelity],
+                stand_ins=_STAND_INS[("hollow" if hashed else "predicted") if hollow else scenario.fidelity],
                 lasting=lasting,
                 hollow=self._meter,
                 hashed=hashed,
