@@ -296,7 +296,11 @@ class Party(Lifecycle):
     def _send_each(self, receivers: Iterable[str], message: Message, times: int = 1) -> None:
         kind, hollow = type(message).__name__, self.world.hollow
         plain = encode_body(message) if hollow is None else body_of(message, hollow)
-        step, plain_digest, payload = own_step.get() or self._step, digest_of_body(plain), payload_size(message)
+        step, payload = own_step.get() or self._step, payload_size(message)
+        plain_digest: bytes | None = None
+        sealed_digest: bytes | None = None
+        if self.world.trace.uses_digests:
+            plain_digest, sealed_digest = digest_of_body(plain), b""
         name, faults, send = self.name, self.world.faults, self.world.network.send
         for receiver in receivers:
             self.check_alive()
@@ -306,7 +310,7 @@ class Party(Lifecycle):
             body, digest, sealing = plain, plain_digest, 0
             if channel is not None:
                 bound = associated_data(kind, name, receiver, self.round, self.attempt)
-                body, digest, sealing = channel.seal(plain, bound), b"", channel.overhead
+                body, digest, sealing = channel.seal(plain, bound), sealed_digest, channel.overhead
             sealed = channel is not None
             named = (kind, name, receiver, self.incarnation, self.round, self.attempt, sealed)
             send(pack(named, body, message.protocol, step, sealing, digest, payload, times))

@@ -488,15 +488,18 @@ class LinkNetwork:
         self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "", fact: str = "", number: int = 0
     ) -> None:
         """Trace an event of a copy. It is only made if somebody looks at it."""
-        if self._trace.is_watched:
-            self._trace.add(self._event(kind, journey, sender, receiver, why, fact, number=number))
+        trace, packet = self._trace, journey.packet
+        if trace.is_watched:
+            trace.add(self._event(kind, journey, sender, receiver, why, fact, number=number))
             return
-        packet = journey.packet
+        if not trace.uses_digests:  # it only counts
+            trace.count += 1
+            return
         shape = (
             self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
             packet.attempt, packet.payload, packet.sealing, packet.envelope,
         )  # fmt: skip
-        self._trace.chain(shape, (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest))
+        trace.chain(shape, (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest))
 
     def _link(self, near: Endpoint, far: Endpoint) -> Link:
         key = (near.name, far.name)

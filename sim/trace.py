@@ -105,7 +105,10 @@ Sink = Callable[[Event], None]
 
 
 class Trace:
-    """Chains events, if `hashed`, and passes each to the `sinks` (a recorder, a progress display)."""
+    """Chains events, if `hashed`, and passes each to the `sinks` (a recorder, a progress display).
+
+    `is_watched`: there are sinks, so that an event must be made. `uses_digests`: the digest of a message is of use.
+    """
 
     def __init__(self, sinks: Iterable[Sink] = (), *, hashed: bool = True) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
@@ -113,6 +116,8 @@ class Trace:
         self._shape = sha256(b"tacit/shape/v1").digest()
         self._sinks = tuple(sinks)
         self._hashed = hashed
+        self.is_watched = bool(self._sinks)
+        self.uses_digests = hashed or self.is_watched
         self.count = 0
 
     @property
@@ -147,11 +152,6 @@ class Trace:
         self.chain(shape, (event.note, event.value, event.digest))
         for sink in self._sinks:
             sink(event)
-
-    @property
-    def is_watched(self) -> bool:
-        """True if there are sinks, so that an event must be made."""
-        return bool(self._sinks)
 
     def chain(self, shape: tuple[Any, ...], rest: tuple[str, float, bytes]) -> None:
         """Chain an event by the fields in its hashes, without passing it on.

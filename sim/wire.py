@@ -241,13 +241,19 @@ Names = tuple[str, str, str, int, int, int, bool]
 
 
 def pack(
-    named: Names, body: bytes, protocol: str, step: str, sealing: int, body_digest: bytes, payload: int, times: int
-) -> Packet:
-    """Make the packet of the frame with the fields `named`, as `pack_frame` does: it is called with every message."""
+    named: Names, body: bytes, protocol: str, step: str, sealing: int, body_digest: bytes | None, payload: int,
+    times: int,
+) -> Packet:  # fmt: skip
+    """Make the packet of the frame with the fields `named`, as `pack_frame` does: it is called with every message.
+
+    Without a `body_digest` (None) the packet has none either.
+    """
     kind, sender, receiver, incarnation, round_number, attempt, sealed = named
     length = len(body)
     head = _head_of(named, length)
-    digest = sha256(head + (body_digest or sha256(body).digest())).digest()
+    digest = b""
+    if body_digest is not None:
+        digest = sha256(head + (body_digest or sha256(body).digest())).digest()
     length += len(head)
     envelope = length + TLS_OVERHEAD * -(-length // TLS_RECORD) - payload - sealing
     return Packet(
