@@ -3,22 +3,23 @@
 Bytes flow through both ends of a link at once: a packet alone takes its size / the slower rate, and the latency. An
 uplink serves all its links at the same time, each at an equal share of the rate, but none faster than its receiver's
 downlink (max-min fairness: Bertsekas and Gallager, Data Networks, 6.5.2); each link sends one packet after another. A
-downlink serves bytes in the order in which they arrive, each after the backlog before it; a packet arrives at the
-rate at which it leaves, and counts at its mean rate if that changed on its way.
+downlink serves bytes in the order in which they arrive, each after the backlog before it. Bytes arrive as they left,
+the latency later: each change of a packet's rate counts.
 """
 
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from tacit.sim.clock import Environment, Timer
 
-__all__ = ["Downlink", "Inflow", "Parcel", "Uplink"]
+__all__ = ["Course", "Downlink", "Parcel", "Rate", "Source", "Uplink"]
 
 _INSTANT = 1e-9  # seconds of work that count as none: what rounding leaves
+_MEMORY, _MOST = 4, 64  # idle time counts for this many times the longest span so far; the number of such spans
 
 Then = Callable[[], object]
 
@@ -32,14 +33,128 @@ class Parcel(Protocol):
     @property
     def cap(self) -> float: ...
 
-    def begin(self) -> object:
-        """Note that the first byte enters the uplink."""
+    def begin(self, source: "Source") -> object:
+        """Note that the first byte enters the uplink, at the rate of `source`."""
+
+    def turn(self, now: float, source: "Source") -> object:
+        """Note that the bytes leave at the rate of another `source` from `now` on."""
+
+    def rejoin(self, rate: "Rate") -> object:
+        """Continue at the shared `rate` in a restored world."""
 
     def leave(self) -> object:
         """Travel on: the last byte is through the uplink."""
 
     def lose(self) -> object:
         """End: the sender went down before the bytes were through."""
+
+
+class Rate:
+    """The `rate` of the shared flows of an uplink, in bytes a second, from the time `since` on.
+
+    `then` is the next one once there is one. A list like this goes as soon as no packet needs it. `watchers` wait for
+    its next change.
+    """
+
+    __slots__ = ("rate", "since", "then", "watchers")
+
+    def __init__(self, since: float, rate: float) -> None:
+        self.since, self.rate = since, rate
+        self.then: Rate | None = None
+        self.watchers: list[_Arrival] | None = None
+
+    def change(self, now: float, rate: float) -> "Rate":
+        """Give the rate that holds from `now` on."""
+        if now == self.since and self.watchers is None:
+            self.rate = rate
+            return self
+        self.then = Rate(now, rate)
+        watchers, self.watchers = self.watchers, None
+        for watcher in watchers or ():
+            watcher.tell(now)
+        return self.then
+
+    def watch(self, watcher: "_Arrival") -> None:
+        """Tell `watcher` when the rate changes."""
+        if self.watchers is None:
+            self.watchers = []
+        self.watchers.append(watcher)
+
+
+Source = float | Rate
+"""A rate that stays, or the shared one."""
+
+
+class Course:
+    """The course of a packet's bytes: at which rates they left, from `began` to `left` (infinite until then).
+
+    They arrive `flight` seconds later. `rates` are None for a packet that arrives as a whole.
+    """
+
+    __slots__ = ("arrival", "began", "flight", "left", "rates")
+
+    def __init__(self) -> None:
+        self.began = self.flight = 0.0
+        self.left = math.inf
+        self.rates: Source | list[tuple[float, Source]] | None = None
+        self.arrival: _Arrival | None = None  # while the downlink follows each change
+
+    @property
+    def end(self) -> float:
+        """When the last byte arrives; infinite while that is not known."""
+        return self.left + self.flight
+
+    def turn(self, now: float, source: Source) -> None:
+        """Note that the bytes leave at the rate of another `source` from `now` on."""
+        rates, arrival = self.rates, self.arrival
+        if rates is None:
+            return
+        if not isinstance(rates, list):
+            rates = self.rates = [(self.began, rates)]
+        if arrival is None and rates[-1][0] == now:
+            rates[-1] = (now, source)
+        else:
+            rates.append((now, source))
+        if arrival is not None:
+            arrival.tell(now)
+
+    def stop(self, now: float) -> None:
+        """Note that no byte leaves after `now`."""
+        self.left = now
+        if self.arrival is not None:
+            self.arrival.tell(now)
+
+    def rejoin(self, rate: Rate) -> None:
+        """Continue at the shared `rate` in a restored world."""
+        rates, arrival = self.rates, self.arrival
+        if isinstance(rates, list):
+            rates[-1] = (rates[-1][0], rate)
+            if arrival is not None and arrival.place == len(rates) - 1:
+                arrival.source = rate
+                rate.watch(arrival)
+
+    @property
+    def history(self) -> list[tuple[float, float]] | None:
+        """All rates so far, each with the time from which on it held; None for a packet that arrives as a whole."""
+        rates = self.rates
+        if rates is None:
+            return None
+        return list(self._all(rates if isinstance(rates, list) else [(self.began, rates)]))
+
+    @history.setter
+    def history(self, rates: list[tuple[float, float]] | None) -> None:
+        self.rates = None if rates is None else [*rates]
+        self.arrival = None
+
+    def _all(self, rates: list[tuple[float, Source]]) -> Iterator[tuple[float, float]]:
+        ends = [since for since, _ in rates[1:]]
+        for (since, source), end in zip(rates, [*ends, self.left], strict=True):
+            if not isinstance(source, Rate):
+                yield since, source
+                continue
+            yield since, source.rate
+            while (source := source.then) is not None and source.since < end:
+                yield max(since, source.since), source.rate
 
 
 class _Leaving:
@@ -93,7 +208,7 @@ class Uplink(_Access):
     """The direction in which a party sends. Its links share it, each with one parcel at a time."""
 
     __slots__ = (
-        "_alone", "_capped", "_ends", "_flows", "_level", "_number", "_sent", "_shared", "_taken", "_times", "_waiting",
+        "_alone", "_capped", "_ends", "_flows", "_level", "_number", "_sent", "_shared", "_tail", "_taken", "_times", "_waiting",
     )  # fmt: skip
 
     def __init__(self, env: Environment, rate: float, factor: float = 1.0) -> None:
@@ -113,6 +228,7 @@ class Uplink(_Access):
         self._sent = self._taken = 0.0  # the bytes that each shared flow has sent; the rate that all capped ones take
         self._level = 0.0  # the rate of each shared flow
         self._at = self._env.now
+        self._tail = Rate(self._at, 0.0)  # the level, behind the earlier ones
 
     @property
     def is_empty(self) -> bool:
@@ -122,9 +238,10 @@ class Uplink(_Access):
     def carry(self, parcel: Parcel) -> None:
         """Carry a `parcel` after all earlier ones of its link."""
         if self.is_empty and self._factor < math.inf:
+            rate = min(parcel.cap, self._now_rate)
             self._alone, self._at = parcel, self._env.now
-            self._set_timer(self._at + parcel.size / min(parcel.cap, self._now_rate))
-            parcel.begin()
+            self._set_timer(self._at + parcel.size / rate)
+            parcel.begin(rate)
             return
         self._join()
         link = parcel.link
@@ -133,13 +250,6 @@ class Uplink(_Access):
         else:
             self._begin(parcel)
         self._share()
-
-    def rate_of(self, link: Any) -> float:
-        """The rate in bytes a second at which the current parcel of a link leaves; 0 if there is none."""
-        if (alone := self._alone) is not None:
-            return min(alone.cap, self._now_rate) if alone.link is link else 0.0
-        flow = self._flows.get(link)
-        return 0.0 if flow is None else flow.cap if flow.capped else self._level
 
     def stretch(self, factor: float) -> None:
         """Make all work take `factor` times as long from now on; infinity stops it."""
@@ -162,7 +272,7 @@ class Uplink(_Access):
         """The parcels in the uplink, and how much of each has been sent."""
         flows = list(filter(None, self._flows.values()))
         waiting = [list(queue) for queue in self._waiting.values()]
-        work = [self._number, self._sent, self._taken, self._level, self._at]
+        work = [self._number, self._sent, self._taken, self._level, self._at, self._tail.since]
         return [self._alone, flows, waiting, work, self._factor, self._timer, self._due]
 
     def restore(self, state: list[Any]) -> None:
@@ -171,7 +281,11 @@ class Uplink(_Access):
         for flow in flows:
             self._flows[flow.parcel.link] = flow
             self._place(flow, flow.capped)
-        self._number, self._sent, self._taken, self._level, self._at = work
+        self._number, self._sent, self._taken, self._level, self._at, since = work
+        self._tail = Rate(since, self._level)
+        for flow in flows:
+            if not flow.capped:
+                flow.parcel.rejoin(self._tail)
         for queue in waiting:
             self._waiting[queue[0].link] = deque(queue)
 
@@ -187,6 +301,7 @@ class Uplink(_Access):
         flow = self._flows[parcel.link] = _Leaving(1, parcel, max(0.0, parcel.size - sent))
         self._place(flow, False)
         self._at = self._env.now
+        parcel.turn(self._at, self._tail)
 
     def _begin(self, parcel: Parcel) -> None:
         self._advance()
@@ -194,7 +309,7 @@ class Uplink(_Access):
         flow = _Leaving(self._number, parcel, self._sent + parcel.size)
         self._flows[parcel.link] = flow
         self._place(flow, False)
-        parcel.begin()
+        parcel.begin(self._tail)
 
     def _advance(self) -> None:
         now = self._env.now
@@ -226,11 +341,15 @@ class Uplink(_Access):
             self._take_out(flow)
             flow.end = self._sent + max(0.0, flow.end - now) * flow.cap
             self._place(flow, False)
+            flow.parcel.turn(now, self._tail)
         while shared and (flow := shared[0]).cap * len(shared) <= rate - self._taken:
             self._take_out(flow)
             flow.end = now + max(0.0, flow.end - self._sent) / flow.cap
             self._place(flow, True)
-        self._level = max(0.0, rate - self._taken) / len(shared) if shared else 0.0
+            flow.parcel.turn(now, flow.cap)
+        level = max(0.0, rate - self._taken) / len(shared) if shared else 0.0
+        if level != self._level:
+            self._level, self._tail = level, self._tail.change(now, level)
         self._set_timer(self._next(), keep_earlier=True)
 
     def _next(self) -> float:
@@ -277,7 +396,7 @@ class Uplink(_Access):
             self._begin(parcel)
         if self._flows:
             self._share()
-        else:
+        elif self._alone is None:  # not sent by one of them after the sender went down
             self._clear()
 
 
@@ -287,117 +406,325 @@ def _is_outdated(entry: tuple[float, int, _Leaving], capped: bool) -> bool:
     return flow.capped is not capped or flow.end != end
 
 
-Inflow = tuple[float, float, float, float, int]
-"""The state of a downlink as the first byte of a packet arrives: the packet's rate, the time, since when the downlink
-has had nothing to do, the bytes served so far, and how often the receiver has gone down."""
+class _Arrival:
+    """A packet on its way to a downlink that follows each change of its rate.
+
+    `place` is that of its present rate in its course, -1 before its first byte; `due`: when the downlink looks again.
+    """
+
+    __slots__ = ("course", "down", "due", "is_over", "number", "place", "rate", "source")
+
+    def __init__(self, down: "Downlink", course: Course, number: int) -> None:
+        self.down, self.course, self.number = down, course, number
+        self.source: Source = 0.0
+        self.place, self.rate, self.due = -1, 0.0, math.inf
+        self.is_over = False
+
+    def tell(self, now: float) -> None:
+        """Note that the rate of the bytes that leave changes `now`."""
+        if not self.is_over:
+            self.down.look(self, now + self.course.flight)
+
+    def next(self) -> float:
+        """When the rate of the bytes that left changed next; infinite if that is not known yet."""
+        course, source, place = self.course, self.source, self.place
+        if place < 0:
+            return course.began
+        when, rates = course.left, course.rates
+        if isinstance(rates, list) and place + 1 < len(rates):
+            when = min(when, rates[place + 1][0])
+        if isinstance(source, Rate) and source.then is not None and source.then.since < when:
+            when = source.then.since
+        return when
+
+    def go_to(self, time: float) -> None:
+        """Take up all changes that have arrived at `time`, and arrange to hear of the next one."""
+        course = self.course
+        flight = course.flight
+        while (when := self.next()) + flight <= time:
+            self._step(when)
+            if self.is_over:
+                return
+        if when < math.inf:
+            self.down.look(self, when + flight)
+        elif isinstance(self.source, Rate):
+            self.source.watch(self)
+
+    def give_back(self) -> Course:
+        """Follow the packet no more; return its course from its present rate on."""
+        course, rates = self.course, self.course.rates
+        self.is_over, course.arrival = True, None
+        if self.place >= 0:
+            rest = [(rates[self.place][0], self.source), *rates[self.place + 1 :]] if isinstance(rates, list) else None
+            course.rates = rest or self.source
+        return course
+
+    def _step(self, when: float) -> None:
+        rates, source, place = self.course.rates, self.source, self.place
+        assert rates is not None
+        if place >= 0 and when == self.course.left:
+            self.rate, self.is_over = 0.0, True
+            return
+        if place < 0:
+            self.place, source = 0, rates[0][1] if isinstance(rates, list) else rates
+        elif isinstance(rates, list) and place + 1 < len(rates) and when == rates[place + 1][0]:
+            self.place, source = place + 1, rates[place + 1][1]
+        elif isinstance(source, Rate):
+            assert source.then is not None
+            source = source.then
+        self.source = source
+        self.rate = source.rate if isinstance(source, Rate) else source
 
 
 class Downlink(_Access):
-    """The direction in which a party receives. It serves bytes in the order in which they arrive."""
+    """The direction in which a party receives. It serves bytes in the order in which they arrive.
 
-    __slots__ = ("_backlog", "_falls", "_idle_since", "_inflow", "_open", "_served", "_waiting")
+    Packets that come one after the other, none faster than the line, pass as they come: they stand in a row. Once some
+    overlap, or bytes wait, or the party is slowed, the downlink follows each change of each rate. It does so when it
+    must know how much waits: as the last byte of a packet arrives, or its own rate changes.
+
+    A packet or chunk that arrives as a whole (`take`) waits as a whole, except for what the line could have served of
+    it while it came in and the line had nothing to do. Such time is used once.
+    """
+
+    __slots__ = (
+        "_arrivals", "_backlog", "_changes", "_count", "_free", "_idle_since", "_inflow", "_longest", "_open", "_row",
+        "_served", "_waiting",
+    )  # fmt: skip
 
     def __init__(self, env: Environment, rate: float, factor: float = 1.0) -> None:
         super().__init__(env, rate, factor)
-        self._falls = 0
-        self._served = 0.0
+        self._served = 0.0  # since it was idle
         self._idle_since = 0.0
-        self._clear()
-
-    def _clear(self) -> None:
         self._waiting: deque[tuple[float, Then]] | None = None  # whose last byte waits for `_served` to reach a number
         self._backlog = self._inflow = 0.0  # bytes, and bytes a second
         self._open = 0  # packets that arrive at this moment
+        self._row: list[Course] | None = None  # each arrives after those before it
+        self._arrivals: dict[int, _Arrival] | None = None  # by number; None while a row is enough
+        self._changes: list[tuple[float, int]] = []  # a heap of times at which to look at an arrival
+        self._count = 0  # of arrivals
+        # Before `_idle_since`: from when to when there was nothing to do, at which rate, as far as `take` needs it.
+        self._free: list[tuple[float, float, float]] | None = None
+        self._longest = 0.0  # seconds in which something came in as a whole
 
     @property
     def is_empty(self) -> bool:
-        """True if no byte is in the downlink."""
-        done = self._now_rate * (self._env.now - self._at)
-        return not self._waiting and not self._open and self._backlog <= done
+        """True if no byte is in the downlink or on its way to it."""
+        if self._arrivals is not None:
+            self._catch_up()
+        if self._arrivals or self._waiting or any(course.end > self._env.now for course in self._row or ()):
+            return False
+        return self._backlog <= self._now_rate * (self._env.now - self._at)
 
     @property
     def is_new(self) -> bool:
         """True if the state is that of an unused downlink of the same party."""
-        return not (self._idle_since or self._falls or self._served or self._backlog) and self.is_empty
+        used = self._idle_since or self._served or self._backlog or self._open or self._waiting or self._free
+        return not (used or self._row or self._arrivals is not None)
 
-    def open(self, rate: float) -> Inflow:
-        """Receive the first byte of a packet that arrives at `rate` bytes a second; give what returns to `close`."""
-        self._advance()
-        since = self._env.now
-        if self._is_idle:
-            since, self._served = self._idle_since, 0.0
-        self._open += 1
-        self._inflow += rate
-        return rate, self._env.now, since, self._served, self._falls
+    def expect(self, course: Course) -> None:
+        """Let the bytes of a packet arrive that begin to leave now; see `close`."""
+        if self._arrivals is None:
+            row = self._row
+            if not row:
+                if self._factor == 1.0 and not self._waiting and not self._backlog:
+                    self._row = [course]
+                    return
+            elif row[-1].end <= course.began + course.flight:
+                now = self._env.now
+                self._row = [one for one in row if one.end > now]
+                self._row.append(course)
+                return
+            self._spread()
+        self._follow(course)
 
-    def withdraw(self, inflow: Inflow) -> None:
-        """Receive no more of a packet: the rest was lost."""
-        self._advance()
-        rate, _, _, _, falls = inflow
-        if falls == self._falls:
-            self._open -= 1
-            self._inflow = self._inflow - rate if self._open else 0.0
-            if self._is_idle:
-                self._idle_since = self._env.now
+    def forget(self, course: Course) -> None:
+        """Let no more bytes of a packet arrive: the rest was lost."""
+        now = self._env.now
+        if (arrival := course.arrival) is not None:
+            self._catch_up()
+            if not arrival.is_over:
+                self._end(arrival, arrival.rate, now)
+                self._gather()
+        elif self._row is not None and course in self._row:
+            self._row.remove(course)
+            if course.began + course.flight < now:
+                self._idle_since, self._free = min(course.end, now), None
 
-    def close(self, inflow: Inflow, size: int, lasted: float, then: Then) -> None:
-        """Receive the last of the `size` bytes of a packet; call `then` when they have passed.
-
-        The packet took `lasted` seconds to leave. What arrived beyond the noted rate found the capacity that was idle.
-        """
-        rate, began, since, served, falls = inflow
-        self.withdraw(inflow)
-        more = float(size)
-        if falls == self._falls:
-            now = self._env.now
-            more -= rate * (now - began)
-            if more > 0:
-                first = min(began, max(since, now - lasted))
-                more = max(0.0, more - max(0.0, self._now_rate * (now - first) - (self._served - served)))
-            if abs(more) < 1e-9 * size:
-                more = 0.0
-        self._wait(more, then)
+    def close(self, course: Course, then: Then) -> None:
+        """Receive the last byte of an expected packet; call `then` when it has passed."""
+        if self._arrivals is None:
+            if self._row is not None and course in self._row:
+                self._row.remove(course)
+                self._idle_since, self._free = course.end, None
+            if not self._waiting and not self._backlog:
+                then()
+                return
+        self._catch_up()
+        self._wait(0.0, then)
+        self._gather()
 
     def take(self, size: int, lasted: float, then: Then) -> None:
         """Receive a packet of `size` bytes at once; call `then` when they have passed.
 
         The packet took `lasted` seconds to leave, in which part of it passed if the downlink was idle.
         """
-        self._advance()
+        if self._row:
+            self._spread()
+        self._catch_up()
         more = float(size)
         if self._is_idle:
             self._served = 0.0
-            more = max(0.0, more - self._now_rate * min(lasted, self._env.now - self._idle_since))
+        if not self._open:
+            more = self._use(more, lasted)
         self._wait(more, then)
+        self._gather()
 
     def stretch(self, factor: float) -> None:
         """Make all work take `factor` times as long from now on; infinity stops it."""
-        self._advance()
+        if self._row:
+            self._spread()
+        self._catch_up()
+        if self._is_idle:
+            self._free = self._spans()
+            self._idle_since = self._env.now
         self._factor = factor
+        self._gather()
         self._arm()
 
     def empty(self) -> None:
-        """Let all packets through at once: the receiver is gone, and they are lost behind the downlink."""
-        self._advance()
-        waiting = self._waiting
-        self._clear()
-        self._falls += 1
-        self._idle_since = self._env.now
+        """Let all packets through at once: the receiver is gone, and they are lost behind the downlink.
+
+        What is still on its way comes in as before.
+        """
+        self._catch_up()
+        waiting, self._waiting = self._waiting, None
+        self._backlog = self._served = 0.0
+        if not self._open and not self._row:
+            self._idle_since = self._env.now
         self._set_timer(math.inf)
+        self._gather()
         for _, then in waiting or ():
             then()
 
     def state(self) -> list[Any]:
-        """The bytes in the downlink, and the packets that end with them."""
+        """The bytes in the downlink, the packets that end with them, and those on their way."""
         waiting = [list(one) for one in self._waiting or ()]
-        work = [self._backlog, self._inflow, self._open, self._served, self._falls, self._idle_since, self._at]
-        return [waiting, work, self._factor, self._timer, self._due]
+        work = [self._backlog, self._inflow, self._open, self._served, self._idle_since, self._at, self._longest]
+        arrivals = None if self._arrivals is None else [
+            [one.course, one.number, one.rate, one.place >= 0] for one in self._arrivals.values()
+        ]  # fmt: skip
+        ways = [self._row or [], arrivals, self._count, self._free or []]
+        return [waiting, work, ways, self._factor, self._timer, self._due]
 
     def restore(self, state: list[Any]) -> None:
         """Continue from a `state`; the timer is not started again."""
-        waiting, work, self._factor, self._timer, self._due = state
-        self._backlog, self._inflow, self._open, self._served, self._falls, self._idle_since, self._at = work
+        waiting, work, ways, self._factor, self._timer, self._due = state
+        self._backlog, self._inflow, self._open, self._served, self._idle_since, self._at, self._longest = work
         self._waiting = deque((number, then) for number, then in waiting) or None
+        row, arrivals, self._count, free = ways
+        self._row, self._free = row or None, [tuple(one) for one in free] or None
+        if arrivals is None:
+            return
+        self._arrivals = {}
+        for course, number, rate, is_open in arrivals:
+            one = self._arrivals[number] = course.arrival = _Arrival(self, course, number)
+            if is_open:
+                one.go_to(self._at)
+                self._count_in(one, rate, self._at)
+            else:
+                self.look(one, course.began + course.flight)
+
+    # Packets on their way
+
+    def look(self, arrival: _Arrival, when: float) -> None:
+        """Look at an arrival at the time `when`, as its rate may change."""
+        if when < arrival.due:
+            arrival.due = when
+            heappush(self._changes, (when, arrival.number))
+
+    def _follow(self, course: Course) -> None:
+        """Follow each change of the rate of an expected packet."""
+        assert self._arrivals is not None
+        self._count += 1
+        arrival = course.arrival = self._arrivals[self._count] = _Arrival(self, course, self._count)
+        self.look(arrival, course.began + course.flight)
+
+    def _spread(self) -> None:
+        """Follow each change from now on. The packets in a row have left no backlog until now."""
+        row, now = self._row, self._env.now
+        self._row, self._arrivals = None, {}
+        if not row:
+            self._advance(now)
+            return
+        self._at, self._served = now, 0.0
+        for course in row:
+            if course.end <= now:
+                self._idle_since, self._free = course.end, None
+                continue
+            self._follow(course)
+            arrival = course.arrival
+            if course.began + course.flight <= now and arrival is not None:
+                self._free = None
+                arrival.due = math.inf
+                arrival.go_to(now)
+                self._open += 1
+                self._inflow += arrival.rate
+
+    def _gather(self) -> None:
+        """Let the only packet on its way, or none, be a row again, if nothing waits."""
+        arrivals = self._arrivals
+        if arrivals is None or len(arrivals) > 1 or self._backlog or self._waiting:
+            return
+        if arrivals and self._factor != 1.0:
+            return
+        for arrival in arrivals.values():
+            self._row = [arrival.give_back()]
+        self._arrivals = None
+        self._changes = []
+        self._open, self._inflow, self._served = 0, 0.0, 0.0
+
+    def _catch_up(self) -> None:
+        """Process all that has arrived until now."""
+        now, arrivals, changes = self._env.now, self._arrivals, self._changes
+        if arrivals is not None:
+            while changes and changes[0][0] <= now:
+                time, number = heappop(changes)
+                arrival = arrivals.get(number)
+                if arrival is None or arrival.due != time:
+                    continue
+                arrival.due = math.inf
+                before, began = arrival.rate, arrival.place >= 0
+                arrival_changes = arrival.next() + arrival.course.flight <= time
+                arrival.go_to(time)
+                if arrival_changes:
+                    self._advance(time)
+                    if not began:
+                        if self._is_idle:
+                            self._served = 0.0
+                        self._free = None
+                        self._open += 1
+                    self._count_in(arrival, before, time)
+        self._advance(now)
+
+    def _count_in(self, arrival: _Arrival, before: float, time: float) -> None:
+        """Count an arrival at its new rate."""
+        if arrival.is_over:
+            self._end(arrival, before, time)
+        else:
+            self._inflow += arrival.rate - before
+
+    def _end(self, arrival: _Arrival, before: float, time: float) -> None:
+        """Count an arrival no more."""
+        assert self._arrivals is not None
+        arrival.is_over = True
+        arrival.course.arrival = None
+        del self._arrivals[arrival.number]
+        if arrival.place >= 0:
+            self._open -= 1
+            self._inflow = self._inflow - before if self._open else 0.0
+            if self._is_idle:
+                self._idle_since = time
 
     # The backlog
 
@@ -405,9 +732,9 @@ class Downlink(_Access):
     def _is_idle(self) -> bool:
         return not (self._open or self._backlog or self._waiting)
 
-    def _advance(self) -> None:
-        seconds = self._env.now - self._at
-        self._at = self._env.now
+    def _advance(self, time: float) -> None:
+        seconds = time - self._at
+        self._at = time
         if not seconds or not (self._inflow or self._backlog):
             return
         rate = self._now_rate
@@ -417,7 +744,7 @@ class Downlink(_Access):
             self._served += rate * seconds
         else:
             if not self._open:
-                self._idle_since = self._env.now - seconds + self._backlog / rate
+                self._idle_since = time - seconds + self._backlog / rate
             self._served += self._backlog + self._inflow * seconds
             self._backlog = 0.0
 
@@ -447,7 +774,7 @@ class Downlink(_Access):
 
     def _wake(self) -> None:
         self._timer = None
-        self._advance()
+        self._catch_up()
         assert self._waiting is not None
         self._served = max(self._served, self._waiting[0][0])  # up to rounding, it is this
         near = self._now_rate * _INSTANT
@@ -460,5 +787,40 @@ class Downlink(_Access):
                 self._backlog = 0.0
                 self._idle_since = self._env.now
         self._arm()
+        self._gather()
         for then in through:
             then()
+
+    # Idle time
+
+    def _spans(self) -> list[tuple[float, float, float]]:
+        """The spans of time without work that still count, up to the present one if the downlink is idle."""
+        now = self._env.now
+        spans = [span for span in self._free or () if span[1] > now - _MEMORY * self._longest]
+        if self._is_idle and self._idle_since < now:
+            spans.append((self._idle_since, now, self._now_rate))
+        return spans
+
+    def _use(self, more: float, lasted: float) -> float:
+        """Give what is left of `more` bytes that came in during the last `lasted` seconds: idle time served the rest.
+
+        Earlier time serves first, and no time serves twice.
+        """
+        now = self._env.now
+        self._longest = max(self._longest, lasted)
+        kept = []
+        for start, end, rate in self._spans():
+            begin = max(start, now - lasted)
+            usable = max(0.0, end - begin) * rate
+            if not usable or not more:
+                kept.append((start, end, rate))
+                continue
+            if start < begin:
+                kept.append((start, begin, rate))
+            if usable > more:
+                kept.append((begin + more / rate, end, rate))
+            more = max(0.0, more - usable)
+        self._free = kept[-_MOST:] or None
+        if self._is_idle:
+            self._idle_since = now
+        return more

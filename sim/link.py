@@ -11,7 +11,7 @@ from itertools import islice, repeat
 
 import numpy as np
 
-from tacit.sim.access import Downlink, Inflow, Uplink
+from tacit.sim.access import Course, Downlink, Rate, Source, Uplink
 from tacit.sim.clock import Environment, Line
 from tacit.sim.latency import Latency, uniforms
 from tacit.sim.streams import child
@@ -38,72 +38,66 @@ class _Stream:
         return child(self._seed, "link", *self._ends, number=self._number)
 
 
-class Passage:
+class Passage(Course):
     """The way of `size` bytes over a `link` that loses none; for `deliver` and `cut` see `Link.send`.
 
     It is one small object, because a message to each of many clients may be on its way at the same time. `flight` is
     its latency in all, to which a fault may add a `delay`, in seconds.
     """
 
-    __slots__ = ("began", "cut", "delay", "deliver", "flight", "inflow", "lasted", "link", "size")
-    stored: tuple[str, ...] = __slots__
+    __slots__ = ("cut", "delay", "deliver", "link", "size")
+    stored: tuple[str, ...] = ("began", "cut", "delay", "deliver", "flight", "history", "left", "link", "size")
 
     def __init__(
         self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object], delay: float = 0.0
     ) -> None:
+        super().__init__()
         self.link, self.size, self.deliver, self.cut, self.delay = link, size, deliver, cut, delay
-        self.flight = self.began = 0.0
-        self.lasted: float | None = None  # seconds from the first byte in the uplink to the last, once that is through
-        self.inflow: Inflow | None = None
 
     @property
     def cap(self) -> float:
         """The rate of the receiver's downlink in bytes a second."""
         return math.inf if self.link.down is None else self.link.down.rate
 
-    def begin(self) -> None:
-        """Draw the latency: the first byte enters the sender's uplink."""
+    @property
+    def flows(self) -> bool:
+        """True if the bytes reach the receiver as they leave."""
+        return True
+
+    def begin(self, source: Source = math.inf) -> None:
+        """Draw the latency: the first byte enters the sender's uplink, at the rate of `source`."""
         link = self.link
         self.began = link.now
         self.flight = link.draw() + self.delay
-        if self.size > PACKET and link.down is not None and link.up is not None:
-            link.when(self.began + self.flight, self.reach)
-
-    def reach(self) -> None:
-        """Let the first byte enter the receiver's downlink, unless the bytes were lost before."""
-        up, down = self.link.up, self.link.down
-        assert up is not None and down is not None
-        if self.lasted is None:
-            self.inflow = down.open(up.rate_of(self.link))
-        elif self.lasted:
-            self.inflow = down.open(self.size / self.lasted)
+        if self.size > PACKET and link.down is not None and link.up is not None and self.flows:
+            self.rates = source
+            link.down.expect(self)
 
     def leave(self) -> None:
         """Travel: the last byte is through the sender's uplink."""
-        self.lasted = self.link.now - self.began
+        self.stop(self.link.now)
         self.link.land(self.flight, self.arrive)
 
     def lose(self) -> None:
-        """Tell that the sender went down before the bytes were through."""
-        self.vanish()
+        """Tell that the sender went down before the bytes were through. Those that have left still arrive."""
+        self.stop(self.link.now)
         self.cut(SENDER_GONE)
 
     def vanish(self) -> None:
-        """Let no more bytes arrive."""
-        self.lasted = 0.0
-        if self.inflow is not None and self.link.down is not None:
-            self.link.down.withdraw(self.inflow)
-            self.inflow = None
+        """Let no more bytes arrive: they are lost on their way."""
+        if self.rates is not None and self.link.down is not None:
+            self.link.down.forget(self)
+            self.rates = None
 
     def arrive(self) -> None:
         """Let the last byte enter the receiver's downlink."""
         down = self.link.down
         if down is None:
             self.through()
-        elif self.inflow is None:
-            down.take(self.size, self.lasted or 0.0, self.through)
+        elif self.rates is None:
+            down.take(self.size, self.left - self.began, self.through)
         else:
-            down.close(self.inflow, self.size, self.lasted or 0.0, self.through)
+            down.close(self, self.through)
 
     def through(self) -> None:
         """Deliver: the last byte is through the receiver's downlink."""
@@ -120,8 +114,14 @@ class Chunk:
     def __init__(self, link: "Link", size: int, leave: Then, lose: Then) -> None:
         self.link, self.size, self.leave, self.lose = link, size, leave, lose
 
-    def begin(self) -> None:
+    def begin(self, source: Source) -> None:
         """Do nothing: the latency of a stream is drawn for each of its messages."""
+
+    def turn(self, now: float, source: Source) -> None:
+        """Do nothing: a chunk arrives as a whole."""
+
+    def rejoin(self, rate: Rate) -> None:
+        """Do nothing: a chunk arrives as a whole."""
 
 
 class Link:
@@ -216,12 +216,6 @@ class Link:
         seconds = next(self._delays)
         self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
         return self.flight
-
-    def when(self, time: float, then: Then) -> None:
-        """Call `then` at a virtual `time`, mostly later than all given before."""
-        if self._flight is None:
-            self._flight = Line(self._env)
-        self._flight.at(time, then)
 
     def land(self, seconds: float, then: Then) -> None:
         """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived."""

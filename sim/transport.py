@@ -98,10 +98,10 @@ class _Crossing(Passage, Generic[C]):
         )
         self.transport, self.item, self.copy = transport, item, copy
 
-    def reach(self) -> None:
-        """Let the first byte enter the receiver's downlink, unless the bytes are lost before."""
-        if not self.copy.doomed and not self.transport.is_cut:
-            super().reach()
+    @property
+    def flows(self) -> bool:
+        """True if the bytes reach the receiver as they leave: nothing is known yet that loses them before."""
+        return not self.copy.doomed and not self.transport.is_cut
 
     def leave(self) -> None:
         """Travel, unless the copy is lost or a barrier keeps it: the last byte is through the sender's uplink."""

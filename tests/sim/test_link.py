@@ -271,14 +271,12 @@ def test_an_access_needs_a_rate(world: World, rate: float) -> None:
     world.run(0)
 
 
-def test_a_downlink_whose_backlog_has_passed_unseen_is_no_new_one() -> None:
+def test_a_downlink_that_was_used_is_no_new_one() -> None:
     env = Environment()
     down = Downlink(env, 10.0)
     assert down.is_new
-    arriving = down.open(20.0)
-    env.at(1.0, lambda: down.withdraw(arriving))  # with ten bytes that pass until 2.0
-    env.at(3.0, lambda: None)
+    down.take(20, 0.0, lambda: None)
     env.run()
-    assert env.now == 3.0
+    assert env.now == 2.0
     assert down.is_empty
     assert not down.is_new
