@@ -19,7 +19,7 @@ from tacit.sim.clock import Environment, Timer
 __all__ = ["Course", "Downlink", "Parcel", "Rate", "Source", "Uplink"]
 
 _INSTANT = 1e-9  # seconds of work that count as none: what rounding leaves
-_MEMORY, _MOST = 4, 64  # idle time counts for this many times the longest span so far; the number of such spans
+_MEMORY, _MOST = 60.0, 256  # seconds for which idle time counts at least, and spans of it
 
 Then = Callable[[], object]
 
@@ -531,9 +531,8 @@ class Downlink(_Access):
                     self._row = [course]
                     return
             elif row[-1].end <= course.began + course.flight:
-                now = self._env.now
-                self._row = [one for one in row if one.end > now]
-                self._row.append(course)
+                self._shorten()
+                row.append(course)
                 return
             self._spread()
         self._follow(course)
@@ -547,16 +546,17 @@ class Downlink(_Access):
                 self._end(arrival, arrival.rate, now)
                 self._gather()
         elif self._row is not None and course in self._row:
-            self._row.remove(course)
-            if course.began + course.flight < now:
-                self._idle_since, self._free = min(course.end, now), None
+            self._shorten()
+            if course in self._row:
+                self._row.remove(course)
+                if course.began + course.flight < now:
+                    self._idle_since, self._free = now, None
 
     def close(self, course: Course, then: Then) -> None:
         """Receive the last byte of an expected packet; call `then` when it has passed."""
         if self._arrivals is None:
-            if self._row is not None and course in self._row:
-                self._row.remove(course)
-                self._idle_since, self._free = course.end, None
+            if self._row:
+                self._shorten()
             if not self._waiting and not self._backlog:
                 then()
                 return
@@ -598,10 +598,10 @@ class Downlink(_Access):
         What is still on its way comes in as before.
         """
         self._catch_up()
+        if not self._open and self._backlog:
+            self._idle_since = self._env.now
         waiting, self._waiting = self._waiting, None
         self._backlog = self._served = 0.0
-        if not self._open and not self._row:
-            self._idle_since = self._env.now
         self._set_timer(math.inf)
         self._gather()
         for _, then in waiting or ():
@@ -650,18 +650,24 @@ class Downlink(_Access):
         arrival = course.arrival = self._arrivals[self._count] = _Arrival(self, course, self._count)
         self.look(arrival, course.began + course.flight)
 
+    def _shorten(self) -> None:
+        """Remove the packets that have arrived from the row."""
+        row, now = self._row, self._env.now
+        assert row is not None
+        while row and row[0].end <= now:
+            self._idle_since, self._free = row.pop(0).end, None
+
     def _spread(self) -> None:
         """Follow each change from now on. The packets in a row have left no backlog until now."""
         row, now = self._row, self._env.now
-        self._row, self._arrivals = None, {}
         if not row:
+            self._row, self._arrivals = None, {}
             self._advance(now)
             return
+        self._shorten()
+        self._row, self._arrivals = None, {}
         self._at, self._served = now, 0.0
         for course in row:
-            if course.end <= now:
-                self._idle_since, self._free = course.end, None
-                continue
             self._follow(course)
             arrival = course.arrival
             if course.began + course.flight <= now and arrival is not None:
@@ -753,7 +759,7 @@ class Downlink(_Access):
         least = self._waiting[-1][0] - self._served if self._waiting else 0.0
         self._backlog = max(least, self._backlog + more)
         rate = self._now_rate
-        if self._waiting is None and (rate and self._backlog <= rate * _INSTANT):
+        if self._waiting is None and self._backlog <= rate * _INSTANT:
             self._backlog = 0.0
             if not self._open:
                 self._idle_since = self._env.now
@@ -783,7 +789,7 @@ class Downlink(_Access):
             through.append(self._waiting.popleft()[1])
         if not self._waiting:
             self._waiting = None  # an empty one takes 600 bytes
-            if not self._open:
+            if not self._open and self._backlog <= near:  # else what is left belongs to packets that were lost
                 self._backlog = 0.0
                 self._idle_since = self._env.now
         self._arm()
@@ -796,7 +802,7 @@ class Downlink(_Access):
     def _spans(self) -> list[tuple[float, float, float]]:
         """The spans of time without work that still count, up to the present one if the downlink is idle."""
         now = self._env.now
-        spans = [span for span in self._free or () if span[1] > now - _MEMORY * self._longest]
+        spans = [span for span in self._free or () if span[1] > now - max(_MEMORY, 4 * self._longest)]
         if self._is_idle and self._idle_since < now:
             spans.append((self._idle_since, now, self._now_rate))
         return spans

@@ -5,7 +5,7 @@ event to event; then it integrates each downlink over the pieces of its inflow.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tacit.sim.access import Downlink, Uplink
 from tacit.sim.clock import Environment
+from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link, Passage
 from tacit.sim.plain import Reader, Writer
 
@@ -210,16 +211,7 @@ def expected(program: Program) -> dict[int, float]:
 # The links under test
 
 
-class Given:
-    """A latency that gives the `flights` in order."""
-
-    seconds = None
-
-    def __init__(self, flights: list[float]) -> None:
-        self.flights = flights
-
-    def stream(self, _: Any) -> Iterator[float]:
-        return iter(self.flights)
+NONE = parse_latency("0ms")
 
 
 class Doomed(Passage):
@@ -241,15 +233,10 @@ class Net:
         self.ups = [Uplink(env, rate) for rate in program.ups]
         self.downs = [Downlink(env, rate) for rate in program.downs]
         self.links = {
-            (a, b): Link(env, self.latency(a, b), 1, (str(a), str(b)), up=up, down=down)
+            (a, b): Link(env, NONE, 1, (str(a), str(b)), up=up, down=down)
             for a, up in enumerate(self.ups)
             for b, down in enumerate(self.downs)
         }
-
-    def latency(self, sender: int, receiver: int) -> Any:
-        ends = (sender, receiver)
-        packets = sorted((one for one in self.program.packets), key=lambda one: one.time)
-        return Given([one.latency for one in packets if (one.sender, one.receiver) == ends])
 
     def schedule(self) -> None:
         """Schedule all that happens, falls before slowdowns, and these before packets, at equal times."""
@@ -268,7 +255,7 @@ class Net:
         one = self.program.packets[place]
         kind = Doomed if one.lost else Passage
         link = self.links[one.sender, one.receiver]
-        link.carry(kind(link, one.size, partial(self.arrive, place), self.lose))
+        link.carry(kind(link, one.size, partial(self.arrive, place), self.lose, one.latency))
 
     def arrive(self, place: int) -> None:
         self.arrived[place] = self.env.now
@@ -371,7 +358,7 @@ def test_idle_time_counts_at_the_rate_it_had() -> None:
 def test_an_uplink_keeps_what_is_sent_after_its_sender_fell_and_came_back_in_one_call() -> None:
     env = Environment()
     up = Uplink(env, 1000.0)
-    links = [Link(env, Given([0.0] * 9), 1, (str(one),), up=up) for one in range(3)]  # type: ignore[arg-type]
+    links = [Link(env, NONE, 1, (str(one),), up=up) for one in range(3)]
     ended: list[tuple[str, float]] = []
 
     def fall() -> None:
