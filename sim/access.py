@@ -565,20 +565,34 @@ class Downlink(_Access):
         self._gather()
 
     def take(self, size: int, lasted: float, then: Then) -> None:
-        """Receive a packet of `size` bytes at once; call `then` when they have passed.
+        """Receive a chunk of `size` bytes at once; call `then` when they have passed.
 
-        The packet took `lasted` seconds to leave, in which part of it passed if the downlink was idle.
+        The chunk took `lasted` seconds to leave, in which idle time served part of it, once and at the rate it had.
         """
+        self._begin()
+        more = float(size) if self._open else self._use(float(size), lasted)
+        self._wait(more, then)
+        self._gather()
+
+    def take_one(self, size: int, lasted: float, then: Then) -> None:
+        """Receive a packet that is not divided; call `then` when it has passed.
+
+        As `take`, but such packets pass one after another: only the time since the latest one counts.
+        """
+        self._begin()
+        more = float(size)
+        if self._is_idle:
+            more = self._use(more, lasted)
+        self._free = None
+        self._wait(more, then)
+        self._gather()
+
+    def _begin(self) -> None:
         if self._row:
             self._spread()
         self._catch_up()
-        more = float(size)
         if self._is_idle:
             self._served = 0.0
-        if not self._open:
-            more = self._use(more, lasted)
-        self._wait(more, then)
-        self._gather()
 
     def stretch(self, factor: float) -> None:
         """Make all work take `factor` times as long from now on; infinity stops it."""

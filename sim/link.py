@@ -95,7 +95,7 @@ class Passage(Course):
         if down is None:
             self.through()
         elif self.rates is None:
-            down.take(self.size, self.left - self.began, self.through)
+            down.take_one(self.size, self.left - self.began, self.through)
         else:
             down.close(self, self.through)
 

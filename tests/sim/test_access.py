@@ -176,9 +176,9 @@ def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, floa
             if way.packet.size <= PACKET:
                 more = float(way.packet.size)
                 assert way.left is not None
-                if not any(a <= now < b for a, b in opened):
-                    more, idle = served(more, idle, now - (way.left - way.began))
-                backlog += more
+                if not backlog and not any(a <= now < b for a, b in opened):
+                    more, _ = served(more, idle, now - (way.left - way.began))
+                backlog, idle = backlog + more, []
             if backlog <= 2e-9 * program.downs[receiver]:
                 found[id(way.packet)] = now
             else:
