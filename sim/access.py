@@ -88,21 +88,17 @@ Source = float | Rate
 class Course:
     """The course of a packet's bytes: at which rates they left, from `began` to `left` (infinite until then).
 
-    They arrive `flight` seconds later. `rates` are None for a packet that arrives as a whole.
+    They arrive `flight` seconds later, the last one at `end`: later still if it may not overtake. `rates` are None for a
+    packet that arrives as a whole.
     """
 
-    __slots__ = ("arrival", "began", "flight", "left", "rates")
+    __slots__ = ("arrival", "began", "end", "flight", "left", "rates")
 
     def __init__(self) -> None:
         self.began = self.flight = 0.0
-        self.left = math.inf
+        self.left = self.end = math.inf
         self.rates: Source | list[tuple[float, Source]] | None = None
         self.arrival: _Arrival | None = None  # while the downlink follows each change
-
-    @property
-    def end(self) -> float:
-        """When the last byte arrives; infinite while that is not known."""
-        return self.left + self.flight
 
     def turn(self, now: float, source: Source) -> None:
         """Note that the bytes leave at the rate of another `source` from `now` on."""
@@ -118,9 +114,9 @@ class Course:
         if arrival is not None:
             arrival.tell(now)
 
-    def stop(self, now: float) -> None:
-        """Note that no byte leaves after `now`."""
-        self.left = now
+    def stop(self, now: float, end: float) -> None:
+        """Note that no byte leaves after `now`, and that the last one arrives at `end`."""
+        self.left, self.end = now, end
         if self.arrival is not None:
             self.arrival.tell(now)
 
@@ -412,13 +408,13 @@ class _Arrival:
     `place` is that of its present rate in its course, -1 before its first byte; `due`: when the downlink looks again.
     """
 
-    __slots__ = ("course", "down", "due", "is_over", "number", "place", "rate", "source")
+    __slots__ = ("course", "down", "due", "has_left", "is_over", "number", "place", "rate", "source")
 
     def __init__(self, down: "Downlink", course: Course, number: int) -> None:
         self.down, self.course, self.number = down, course, number
         self.source: Source = 0.0
         self.place, self.rate, self.due = -1, 0.0, math.inf
-        self.is_over = False
+        self.has_left = self.is_over = False  # all bytes have arrived; also the last one, which may have to wait
 
     def tell(self, now: float) -> None:
         """Note that the rate of the bytes that leave changes `now`."""
@@ -426,27 +422,27 @@ class _Arrival:
             self.down.look(self, now + self.course.flight)
 
     def next(self) -> float:
-        """When the rate of the bytes that left changed next; infinite if that is not known yet."""
+        """When the rate of the bytes that arrive changes next; infinite if that is not known yet."""
         course, source, place = self.course, self.source, self.place
         if place < 0:
-            return course.began
+            return course.began + course.flight
+        if self.has_left:
+            return course.end
         when, rates = course.left, course.rates
         if isinstance(rates, list) and place + 1 < len(rates):
             when = min(when, rates[place + 1][0])
-        if isinstance(source, Rate) and source.then is not None and source.then.since < when:
-            when = source.then.since
-        return when
+        if isinstance(source, Rate) and source.then is not None:
+            when = min(when, source.then.since)
+        return when + course.flight
 
     def go_to(self, time: float) -> None:
         """Take up all changes that have arrived at `time`, and arrange to hear of the next one."""
-        course = self.course
-        flight = course.flight
-        while (when := self.next()) + flight <= time:
-            self._step(when)
+        while (when := self.next()) <= time:
+            self._step()
             if self.is_over:
                 return
         if when < math.inf:
-            self.down.look(self, when + flight)
+            self.down.look(self, when)
         elif isinstance(self.source, Rate):
             self.source.watch(self)
 
@@ -459,19 +455,22 @@ class _Arrival:
             course.rates = rest or self.source
         return course
 
-    def _step(self, when: float) -> None:
-        rates, source, place = self.course.rates, self.source, self.place
+    def _step(self) -> None:
+        course, source, place = self.course, self.source, self.place
+        rates = course.rates
         assert rates is not None
-        if place >= 0 and when == self.course.left:
-            self.rate, self.is_over = 0.0, True
-            return
+        turn = rates[place + 1] if isinstance(rates, list) and place + 1 < len(rates) else None
+        then = source.then if isinstance(source, Rate) else None
         if place < 0:
             self.place, source = 0, rates[0][1] if isinstance(rates, list) else rates
-        elif isinstance(rates, list) and place + 1 < len(rates) and when == rates[place + 1][0]:
-            self.place, source = place + 1, rates[place + 1][1]
-        elif isinstance(source, Rate):
-            assert source.then is not None
-            source = source.then
+        elif self.has_left:
+            self.is_over = True
+        elif then is not None and then.since < min(course.left, turn[0] if turn else math.inf):
+            source = then
+        elif turn is not None and turn[0] <= course.left:
+            self.place, source = place + 1, turn[1]
+        else:
+            self.has_left, source = True, 0.0
         self.source = source
         self.rate = source.rate if isinstance(source, Rate) else source
 
@@ -715,7 +714,7 @@ class Downlink(_Access):
                     continue
                 arrival.due = math.inf
                 before, began = arrival.rate, arrival.place >= 0
-                arrival_changes = arrival.next() + arrival.course.flight <= time
+                arrival_changes = arrival.next() <= time
                 arrival.go_to(time)
                 if arrival_changes:
                     self._advance(time)

@@ -46,7 +46,7 @@ class Passage(Course):
     """
 
     __slots__ = ("cut", "delay", "deliver", "link", "size")
-    stored: tuple[str, ...] = ("began", "cut", "delay", "deliver", "flight", "history", "left", "link", "size")
+    stored: tuple[str, ...] = ("began", "cut", "delay", "deliver", "end", "flight", "history", "left", "link", "size")
 
     def __init__(
         self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object], delay: float = 0.0
@@ -75,12 +75,12 @@ class Passage(Course):
 
     def leave(self) -> None:
         """Travel: the last byte is through the sender's uplink."""
-        self.stop(self.link.now)
-        self.link.land(self.flight, self.arrive)
+        self.stop(self.link.now, self.link.land(self.flight, self.arrive))
 
     def lose(self) -> None:
         """Tell that the sender went down before the bytes were through. Those that have left still arrive."""
-        self.stop(self.link.now)
+        now = self.link.now
+        self.stop(now, now + self.flight)
         self.cut(SENDER_GONE)
 
     def vanish(self) -> None:
@@ -217,8 +217,8 @@ class Link:
         self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
         return self.flight
 
-    def land(self, seconds: float, then: Then) -> None:
-        """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived."""
+    def land(self, seconds: float, then: Then) -> float:
+        """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived. Returns the time."""
         arrival = self._env.now + seconds
         if self._ordered:  # events at equal times keep their order
             if arrival < self._last:
@@ -227,6 +227,7 @@ class Link:
         if self._flight is None:
             self._flight = Line(self._env)
         self._flight.at(arrival, then)
+        return arrival
 
     @property
     def pace(self) -> float:

@@ -139,7 +139,7 @@ def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, floa
             stop = way.left if way.packet.lost and way.left is not None else math.inf
             pieces = [(a + flight, min(b + flight, stop), rate) for a, b, rate in way.pieces]
             inflow += pieces
-            opened.append((pieces[0][0], pieces[-1][1]))
+            opened.append((pieces[0][0], ends[-1][0] if ends and ends[-1][1] is way else pieces[-1][1]))
     slow = [(time, factor) for time, who, factor in program.slow_downs if who == receiver]
     falls = [time for time, who in program.falls_down if who == receiver]
     moments = {time for piece in inflow for time in piece[:2]} | {time for time, _ in ends} | {time for time, _ in slow}
