@@ -86,15 +86,16 @@ Source = float | Rate
 
 
 class Course:
-    """The course of a packet's bytes: at which rates they left, from `began` to `left` (infinite until then).
+    """The course of a packet's `size` bytes: at which rates they left, from `began` to `left` (infinite until then).
 
     They arrive `flight` seconds later, the last one at `end`: later still if it may not overtake. `rates` are None for a
     packet that arrives as a whole.
     """
 
-    __slots__ = ("arrival", "began", "end", "flight", "left", "rates")
+    __slots__ = ("arrival", "began", "end", "flight", "left", "rates", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.began = self.flight = 0.0
         self.left = self.end = math.inf
         self.rates: Source | list[tuple[float, Source]] | None = None
@@ -114,9 +115,11 @@ class Course:
         if arrival is not None:
             arrival.tell(now)
 
-    def stop(self, now: float, end: float) -> None:
-        """Note that no byte leaves after `now`, and that the last one arrives at `end`."""
+    def stop(self, now: float, end: float, *, is_cut: bool = False) -> None:
+        """Note that no byte leaves after `now`, and that the last one arrives at `end`; `is_cut`: others never left."""
         self.left, self.end = now, end
+        if is_cut and isinstance(self.rates, float):
+            self.rates = [(self.began, self.rates)]
         if self.arrival is not None:
             self.arrival.tell(now)
 
@@ -130,16 +133,16 @@ class Course:
                 rate.watch(arrival)
 
     @property
-    def history(self) -> list[tuple[float, float]] | None:
-        """All rates so far, each with the time from which on it held; None for a packet that arrives as a whole."""
+    def history(self) -> float | list[tuple[float, float]] | None:
+        """The rate that never changed, or all rates so far with the times from which on they held; None as `rates`."""
         rates = self.rates
-        if rates is None:
-            return None
+        if rates is None or isinstance(rates, float):
+            return rates
         return list(self._all(rates if isinstance(rates, list) else [(self.began, rates)]))
 
     @history.setter
-    def history(self, rates: list[tuple[float, float]] | None) -> None:
-        self.rates = None if rates is None else [*rates]
+    def history(self, rates: float | list[tuple[float, float]] | None) -> None:
+        self.rates = [*rates] if isinstance(rates, list) else rates
         self.arrival = None
 
     def _all(self, rates: list[tuple[float, Source]]) -> Iterator[tuple[float, float]]:
@@ -463,6 +466,8 @@ class _Arrival:
         then = source.then if isinstance(source, Rate) else None
         if place < 0:
             self.place, source = 0, rates[0][1] if isinstance(rates, list) else rates
+            if isinstance(rates, float) and course.left < math.inf:
+                source = course.size / (course.left - course.began)  # up to rounding, it is this
         elif self.has_left:
             self.is_over = True
         elif then is not None and then.since < min(course.left, turn[0] if turn else math.inf):
@@ -589,7 +594,7 @@ class Downlink(_Access):
     def _begin(self) -> None:
         if self._row:
             self._spread()
-        self._catch_up()
+        self._catch_up(up_to_now=False)  # a packet whose first byte arrives now comes after this one
         if self._is_idle:
             self._served = 0.0
 
@@ -656,12 +661,13 @@ class Downlink(_Access):
             arrival.due = when
             heappush(self._changes, (when, arrival.number))
 
-    def _follow(self, course: Course) -> None:
+    def _follow(self, course: Course) -> _Arrival:
         """Follow each change of the rate of an expected packet."""
         assert self._arrivals is not None
         self._count += 1
         arrival = course.arrival = self._arrivals[self._count] = _Arrival(self, course, self._count)
         self.look(arrival, course.began + course.flight)
+        return arrival
 
     def _shorten(self) -> None:
         """Remove the packets that have arrived from the row."""
@@ -681,14 +687,13 @@ class Downlink(_Access):
         self._row, self._arrivals = None, {}
         self._at, self._served = now, 0.0
         for course in row:
-            self._follow(course)
-            arrival = course.arrival
-            if course.began + course.flight <= now and arrival is not None:
-                self._free = None
-                arrival.due = math.inf
+            arrival = self._follow(course)
+            if (first := arrival.due) < now:
+                arrival.go_to(first)
+                self._served = arrival.rate * (now - first)  # any number would do
+                arrival.due, self._free = math.inf, None
                 arrival.go_to(now)
-                self._open += 1
-                self._inflow += arrival.rate
+                self._open, self._inflow = 1, arrival.rate
 
     def _gather(self) -> None:
         """Let the only packet on its way, or none, be a row again, if nothing waits."""
@@ -703,11 +708,11 @@ class Downlink(_Access):
         self._changes = []
         self._open, self._inflow, self._served = 0, 0.0, 0.0
 
-    def _catch_up(self) -> None:
-        """Process all that has arrived until now."""
+    def _catch_up(self, *, up_to_now: bool = True) -> None:
+        """Process all that has arrived before now, and what arrives now only if `up_to_now`."""
         now, arrivals, changes = self._env.now, self._arrivals, self._changes
         if arrivals is not None:
-            while changes and changes[0][0] <= now:
+            while changes and changes[0][0] <= now and (up_to_now or changes[0][0] < now):
                 time, number = heappop(changes)
                 arrival = arrivals.get(number)
                 if arrival is None or arrival.due != time:

@@ -45,14 +45,14 @@ class Passage(Course):
     its latency in all, to which a fault may add a `delay`, in seconds.
     """
 
-    __slots__ = ("cut", "delay", "deliver", "link", "size")
+    __slots__ = ("cut", "delay", "deliver", "link")
     stored: tuple[str, ...] = ("began", "cut", "delay", "deliver", "end", "flight", "history", "left", "link", "size")
 
     def __init__(
         self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object], delay: float = 0.0
     ) -> None:
-        super().__init__()
-        self.link, self.size, self.deliver, self.cut, self.delay = link, size, deliver, cut, delay
+        super().__init__(size)
+        self.link, self.deliver, self.cut, self.delay = link, deliver, cut, delay
 
     @property
     def cap(self) -> float:
@@ -80,7 +80,7 @@ class Passage(Course):
     def lose(self) -> None:
         """Tell that the sender went down before the bytes were through. Those that have left still arrive."""
         now = self.link.now
-        self.stop(now, now + self.flight)
+        self.stop(now, now + self.flight, is_cut=True)
         self.cut(SENDER_GONE)
 
     def vanish(self) -> None:

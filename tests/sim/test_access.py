@@ -151,7 +151,7 @@ def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, floa
         coming = sum(r for a, b, r in inflow if a <= now < b)
         is_open = any(a <= now < b for a, b in opened)
         # What waits passes at `rate` until then.
-        for before, way in list(waiting):
+        for before, way in waiting:
             if rate and now + before / rate <= due:
                 found[id(way.packet)] = now + before / rate
         seconds = due - now
@@ -176,7 +176,7 @@ def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, floa
             if way.packet.size <= PACKET:
                 more = float(way.packet.size)
                 assert way.left is not None
-                if not backlog and not any(a <= now < b for a, b in opened):
+                if not backlog and not any(a < now <= b for a, b in opened):
                     more, _ = served(more, idle, now - (way.left - way.began))
                 backlog, idle = backlog + more, []
             if backlog <= 2e-9 * program.downs[receiver]:
