@@ -107,6 +107,9 @@ class Course:
         if rates is None:
             return
         if not isinstance(rates, list):
+            if arrival is None and self.began == now:
+                self.rates = source
+                return
             rates = self.rates = [(self.began, rates)]
         if arrival is None and rates[-1][0] == now:
             rates[-1] = (now, source)
@@ -649,6 +652,8 @@ class Downlink(_Access):
             one = self._arrivals[number] = course.arrival = _Arrival(self, course, number)
             if is_open:
                 one.go_to(self._at)
+                if isinstance(course.rates, float) and not one.has_left:
+                    one.rate = one.source = rate  # which may not have been the mean yet
                 self._count_in(one, rate, self._at)
             else:
                 self.look(one, course.began + course.flight)

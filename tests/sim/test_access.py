@@ -100,7 +100,7 @@ def sent(program: Program, sender: int) -> list[Way]:
             way.pieces.append((now, due, rate))
             left -= rate * (due - now)
             queue = queues[way.packet.receiver]
-            if left > NEAR * way.packet.size:
+            if left > NEAR * way.packet.size + 1e-12 * rate * (1 + now):
                 queue[0] = way, left
                 continue
             queue.pop(0)
