@@ -193,7 +193,7 @@ class Private(Part):
         check_noise(tables.privacy, tables.protocol.name)
 
     def cautions(self, tables: CotrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        asked = tables.privacy.epsilon != "none" or bool(tables.privacy.noise)
+        asked = tables.privacy.epsilon != "none" or bool(tables.privacy.deviation)
         estimated = sensitivity_cautions(tables.privacy) if self.estimates and asked else []
         return noise_cautions(tables.privacy, tables.entropy) + estimated
 

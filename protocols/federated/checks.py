@@ -25,13 +25,18 @@ from tacit.protocols.federated.experiment import (
 )
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
+from tacit.protocols.federated.noisy_changes import tolerated_of
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
+from tacit.protocols.identities import is_signed
+from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name, similar
 from tacit.sim.setting_error import Problem, SettingError
+from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
@@ -70,7 +75,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     except (PluginError, Problem):
         raise
     except ValueError as error:
-        key = key_of(error, {"training": Training, "model": Model}) or "training"
+        key = key_of(error, {"training": Training, "model": Model, "privacy": Privacy}) or "training"
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
@@ -145,6 +150,22 @@ def _check_private(tables: TrainingTables) -> None:
     if tables.privacy.noise_at == "clients" and training.averaging == "plain":
         problem = '"clients" adds too little for a single model to be seen; it needs training.averaging = "secure"'
         raise Problem("privacy.noise_at", problem)
+    if tables.privacy.noise == "skellam":
+        _check_removable(tables)
+
+
+def _check_removable(tables: TrainingTables) -> None:
+    """Raise Problem for values that do not fit removable noise of clients."""
+    training, called = tables.training, rounded_up(tables.training.share, tables.data.clients)
+    if training.averaging != SecAgg.name:
+        problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}; allowed: "secure"'
+        raise Problem("privacy.noise", problem)
+    if (lost := tolerated_of(tables, called)) and not is_signed(tables):
+        problem = (
+            f"{tables.privacy.tolerated:g} of {called} clients are {lost}; without signatures a server could name "
+        )
+        problem += "other survivors to each client, and remove noise that is needed"
+        raise Problem("privacy.tolerated", f'{problem}; allowed: 0, or protocol.identity = "signed"')
 
 
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
@@ -299,7 +320,7 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
 
 def _check_own_noise(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
     """Raise Problem if the noise of one client does not fit the words of a secure sum."""
-    if settings.private is None or settings.private.at != "clients":
+    if settings.private is None or settings.private.at != "clients" or settings.private.noise is not None:
         return
     spending = spending_by(tables, labels)
     noise = None if spending is None else spending(settings.rounds).noise

@@ -125,7 +125,9 @@ class LocalTraining(NetworkTraining):
 
     @property
     def uses(self) -> Sequence[str]:
-        private = tuple(f"privacy.{key}" for key in ("epsilon", "delta", "noise", "clip", "noise_at"))
+        private = tuple(
+            f"privacy.{key}" for key in ("epsilon", "delta", "noise", "tolerated", "components", "clip", "noise_at")
+        )
         more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
         byzantine = () if self.private else ("byzantine.*",)
         return (*LEARNING, *TRAINING, *byzantine, *(key for keys in more for key in keys))

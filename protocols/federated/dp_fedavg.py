@@ -42,6 +42,9 @@ The sum of h such e is within exp(-pi^2 v^2) a number of a discrete Gaussian (v 
 NeurIPS 2020, theorem 4). Samples are within 2^-46 a number and client of the exact distribution, which the stated delta
 leaves out, as it does for all noise of `privacy.noise`.
 
+With `noise` (`privacy.noise = "skellam"`) clients do not send models but their clipped changes alone, in whole numbers
+with Skellam noise that is removed again as far as clients are not lost (`noisy_changes`).
+
 The cohort is drawn from the server's own entropy, as the noise is. With entropy = "seeded" both follow from the run's
 seed: whoever has it takes the noise off, and no guarantee holds; a cohort is then counted as known, as if all clients
 took part in each round. Every round to which clients were called is charged, lost or not, for what they sent in it may
@@ -60,6 +63,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.crypto import fixed_point
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.sim.hollow import blank, filled, hollow
@@ -79,14 +83,18 @@ class Clipped:
     """The clipping and noise: `clip` S > 0 in the L2 norm of the whole model, `multiplier` z >= 0, and `at`, the place
     of noise.
 
-    An infinite S means no clipping, which excludes noise. Raises ValueError.
+    An infinite S means no clipping, which excludes noise. `noise`: clients send changes in whole numbers with this
+    noise instead, in units of its own. Raises ValueError.
     """
 
     clip: float
     multiplier: float
     at: Literal["server", "clients"] = "server"
+    noise: Distributed | None = None
 
     def __post_init__(self) -> None:
+        if self.noise is not None and (self.at != "clients" or self.multiplier):
+            raise ValueError("noise of changes is the clients' and has its own size")
         if not self.clip > 0:
             raise ValueError(f"clip(={self.clip}) must be > 0")
         if not 0 <= self.multiplier < np.inf:
@@ -102,7 +110,7 @@ class Clipped:
     @property
     def at_clients(self) -> bool:
         """True if clients add noise."""
-        return self.at == "clients" and self._deviation > 0
+        return self.at == "clients" and (self.noise is not None or self._deviation > 0)
 
     def own_deviation(self, parts: int) -> float:
         """The standard deviation of a client's noise, where that of `parts` >= 1 clients is to be enough."""
@@ -122,8 +130,11 @@ class Clipped:
         """The reason why a client with noise refuses `model`; "" if there is none.
 
         Without a `layout` its numbers are float32. The distance of numbers of float32 of their size must be small
-        against the noise of one of `parts` clients.
+        against the noise of one of `parts` clients. Changes meet no number of the model, and those that are not finite
+        count as zeros.
         """
+        if self.noise is not None:
+            return ""
         numbers = decode(model, layout)
         peak, own = np.abs(numbers).max(initial=0), self.own_deviation(parts)
         if not np.isfinite(peak):
@@ -162,6 +173,24 @@ class Clipped:
         own = np.trunc(change * factor * 2.0**fraction_bits).astype(np.int64)
         noise = discrete_gaussian(self.own_deviation(parts) * 2.0**fraction_bits, own.shape, entropy)
         return words + own.view(np.uint64) + noise.view(np.uint64)
+
+    @hollow(lambda self, before, after, run, number, entropy, layout=None: filled(self.noise.numbers, np.uint64))
+    def rounded(
+        self, before: bytes, after: bytes, run: bytes, number: int, entropy: Entropy, layout: Layout | None = None
+    ) -> NDArray[np.uint64]:
+        """The change of a client with `noise` in whole numbers, (numbers,) words of its sum, still without noise.
+
+        It trained from the model `before` to `after` in round `number` of the run with the id `run`.
+        """
+        assert self.noise is not None
+        with np.errstate(invalid="ignore", over="ignore"):
+            change = decode(after, layout).astype(np.float64) - decode(before, layout).astype(np.float64)
+        return self.noise.rounded(change, run, number, entropy)
+
+    @hollow(lambda self, before, change, layout=None: blank(len(before)))
+    def moved(self, before: bytes, change: bytes, layout: Layout | None = None) -> bytes:
+        """The next model: the model `before` a round, plus the mean `change` of the round."""
+        return encode(decode(before, layout).astype(np.float64) + decode(change, layout), layout)
 
     def words_work(self, numbers: int) -> dict[str, int]:
         """The operations of `words` for a model of `numbers` numbers: those of `sent`, and coins of the noise."""

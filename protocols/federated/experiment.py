@@ -38,12 +38,15 @@ from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import identities_of, signing_colluding
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.released import Randomised, released
-from tacit.protocols.privacy.spending import Spending, Spent, spending_on_models
+from tacit.protocols.privacy.rotated import Rounding
+from tacit.protocols.privacy.spending import Spending, Spent, asked, spending_on_changes, spending_on_models
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.registry import SUMS
@@ -137,6 +140,8 @@ class Training:
         spent = None if spending is None else spending(tables.training.rounds)
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
+        if self.settings.private is not None and self.settings.private.noise is not None:
+            spending = spending_on_changes(tables.privacy, tables.entropy, self.settings.private.noise)
         if self.settings.evaluated_every:
             self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
@@ -269,14 +274,15 @@ def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | N
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
-    """The budget that the averages of dp-fedavg spend; None for protocols without a guarantee.
+    """The budget that the averages of dp-fedavg spend; None for protocols without a guarantee, and for noise whose size
+    depends on the model (`spending_on_changes`).
 
     `labels`: the number of labels of each client.
 
     The cohort is drawn from clients with labels and clients that have not enrolled. Of all their possible numbers, the
     one with the largest share after rounding up counts.
     """
-    if not ALGORITHMS[tables.protocol.name].private:
+    if not ALGORITHMS[tables.protocol.name].private or tables.privacy.noise == "skellam":
         return None
     able = sum(1 for count in labels if count)
     cohorts = [(rounded_up(tables.training.share, many), many) for many in range(max(1, able), len(labels) + 1)]
@@ -384,6 +390,8 @@ def settings_of(
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if isinstance(settings.averaging, Secure):
         settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
+    if settings.private is not None and tables.privacy.noise == "skellam":
+        settings = _with_noise(settings, settings.private, tables, labels)
     return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
 
 
@@ -397,6 +405,26 @@ def _withstanding(
     identities = one.identities and one.identities.withstanding(signing_colluding(tables, called))
     of_run = Assumed(called, colluding_of(tables, called), 0)
     return replace(averaging, sum=replace(one, of_run=of_run, identities=identities))
+
+
+def _with_noise(
+    settings: TrainingSettings, private: Clipped, tables: TrainingTables, labels: Collection[int]
+) -> TrainingSettings:
+    """`settings` with the clients' noise on whole numbers, in a secure sum. Raises ValueError."""
+    averaging, privacy = settings.averaging, tables.privacy
+    if not isinstance(averaging, Secure) or not isinstance(averaging.sum, SecAgg) or averaging.quantised is not None:
+        return settings  # which the checks refuse
+    called = most_called(settings, labels)
+    try:
+        rounding = Rounding(jobs.layout(settings.spec).numbers, privacy.clip)
+        noise = Distributed(
+            rounding, asked(privacy), privacy.delta, settings.rounds, called, max(1, averaging.sum.of_run.colluding),
+            tolerated_of(tables, called), privacy.components,
+        )  # fmt: skip
+    except ValueError as error:
+        raise SettingError("tolerated", privacy.tolerated, str(error)) from None
+    averaging = NoisyChanges(replace(averaging.sum, noise=noise), fraction_bits=averaging.fraction_bits)
+    return replace(settings, averaging=averaging, private=replace(private, noise=noise))
 
 
 def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
@@ -437,7 +465,8 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The default of `training.min_clients`."""
     if settings.averaging.individual:
         return 1
-    made_for_many = settings.private is not None and settings.private.at == "clients"
+    private = settings.private
+    made_for_many = private is not None and private.at == "clients" and private.noise is None
     one = settings.averaging
     colluding = one.sum.of_run.colluding if isinstance(one, Secure) and one.name == SecAgg.name else 0
     return fewest_hidden(smallest_cohort(settings, labels), made_for_many, colluding)

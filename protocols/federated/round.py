@@ -331,6 +331,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             refuse(self, "send a model with numbers that are infinite or not a number: it sends the model unchanged")
         private, numbers = settings.private, layout.numbers
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
+        if private.noise is not None:
+            changes = before, model, self.world.run_id, self.round, self.entropy("rounding"), layout
+            words = await self.compute(private.noise.rounded_work(), private.rounded, *changes)
+            return Update((), 1.0, 0.0, words=words)
         if private.at_clients:
             arguments = before, model, self._noisy, settings.averaging.fraction_bits, settings.clients
             noise = self.entropy("noise")
@@ -533,7 +537,10 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         if private is not None:
             layout, noise = jobs.layout(self.settings.spec), self.entropy("noise")
             cost = private.released_work(layout.numbers)
-            model = await self.compute(cost, private.released, model, len(averages.clients), noise, layout)
+            if private.noise is not None:
+                model = await self.compute(cost, private.moved, self.model, model, layout)
+            else:
+                model = await self.compute(cost, private.released, model, len(averages.clients), noise, layout)
         if (update := self.settings.method.server) is not None:
             trained, layout = jobs.trained_size(self.settings.spec), jobs.layout(self.settings.spec)
             arguments = update, self._kept, self.model, model, trained, layout

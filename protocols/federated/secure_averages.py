@@ -26,6 +26,7 @@ from tacit.protocols.federated.averaging import (
     colluding_of,
     written,
 )
+from tacit.protocols.federated.noisy_changes import NoisyChangesAveraging
 from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
@@ -160,5 +161,6 @@ def ways(private: bool = False) -> dict[str, PlainAveraging | SecureAveraging]:
     return {
         "plain": PlainAveraging(),
         **{name: SecureAveraging(one, private) for name, one in SUMS.items()},
+        "secure": NoisyChangesAveraging(private=private) if private else SecureAveraging(),
         "prio3": ProvedAveraging(private=private),
     }

@@ -24,12 +24,32 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         about("Delta. `dp-fedct` uses it only for the epsilon of all rounds together.", gt=0, lt=1, unit="probability"),
     ] = 1e-5
     noise: Annotated[
-        Annotated[float, Meta(ge=0)] | None,
+        Annotated[float, Meta(ge=0)] | Literal["skellam"] | None,
         about(
             "Standard deviation of the noise. Replaces `epsilon`, which then follows from it. The unit is votes for "
-            "`dp-pate`; for `dp-fedavg` it is `clip`, in the sum of a round's models."
+            "`dp-pate`; for `dp-fedavg` it is `clip`, in the sum of a round's models. `skellam`, for `dp-fedavg` with "
+            "`noise_at` = `clients`: clients send changes instead of models, with Skellam noise of the size that "
+            "`epsilon` needs. Noise for clients that may be lost is removed again if they are not lost."
         ),
     ] = None
+    tolerated: Annotated[
+        float,
+        about(
+            "With `noise` = `skellam`: share of the clients called to a round, rounded down, that may be lost after "
+            "they agreed to a sum. The noise of the others is then as large as `epsilon` needs. A sum with more "
+            "losses is not opened. More than 0 clients need `protocol.identity` = `signed`.",
+            ge=0,
+            lt=1,
+        ),
+    ] = 0.1
+    components: Annotated[
+        Literal["all", "log2"],
+        about(
+            "With `noise` = `skellam`: parts of the noise for lost clients. `all`: one for each tolerated loss, and "
+            "exactly the noise that is needed is left. `log2`: about the logarithm of that number, and up to a few "
+            "percent more is left."
+        ),
+    ] = "all"
     votes_noise: Annotated[
         Literal["gaussian", "laplace"],
         about(
@@ -79,3 +99,8 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "that a secure sum (`training.averaging`) shows the server only noisy averages."
         ),
     ] = "server"
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the noise, if `noise` states one."""
+        return None if isinstance(self.noise, str) else self.noise

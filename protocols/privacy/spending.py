@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tacit.parties.learning import extras
 from tacit.protocols.privacy import accounting, sensitivity, xor_mechanism
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spent import Spending, Spent
 from tacit.sim.setting_error import Problem
@@ -13,7 +14,7 @@ from tacit.sim.toml_text import toml
 __all__ = [
     "SEEDED", "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
     "sensitivity_cautions", "sensitivity_of",
-    "spending_on_labels", "spending_on_models", "spending_on_votes",
+    "spending_on_changes", "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
 
 _ELEMENT = "one element of one client's data, replaced"
@@ -32,14 +33,31 @@ def check_noise(privacy: Privacy, protocol: str) -> None:
     """Raise Problem for invalid values of [privacy] in any private `protocol`, and for a missing package."""
     if not privacy.clip < math.inf:
         raise Problem("privacy.clip", "inf clips nothing; allowed: a number above 0")
-    if privacy.noise and not _NOISE[0] <= privacy.noise <= _NOISE[1]:
-        problem = f"{privacy.noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
+    noise = privacy.deviation
+    if noise and not _NOISE[0] <= noise <= _NOISE[1]:
+        problem = f"{noise:g} is out of range; allowed: 0, or {_NOISE[0]:g} to {_NOISE[1]:g}"
         raise Problem("privacy.noise", problem)
+    if privacy.noise == "skellam":
+        _check_skellam(privacy, protocol)
+        return
     try:
-        if asked(privacy) < math.inf or privacy.noise:
+        if asked(privacy) < math.inf or noise:
             extras.require("dp_accounting", "privacy", "Renyi accounting")
     except extras.MissingExtra as missing:
         raise Problem("protocol.name", f"{toml(protocol)}: {missing}") from None
+
+
+def _check_skellam(privacy: Privacy, protocol: str) -> None:
+    """Raise Problem for values that do not fit Skellam noise of clients."""
+    if protocol != "dp-fedavg":
+        problem = f'"skellam" does not go with protocol.name = {toml(protocol)}; allowed with it: a number'
+        raise Problem("privacy.noise", problem)
+    if privacy.noise_at != "clients":
+        problem = '"server" adds Gaussian noise; privacy.noise = "skellam" needs noise_at = "clients"'
+        raise Problem("privacy.noise_at", problem)
+    if privacy.epsilon == "none":
+        problem = '"none" gives privacy.noise = "skellam" no size; allowed: a number above 0, or no privacy.noise'
+        raise Problem("privacy.epsilon", problem)
 
 
 def asked(privacy: Privacy) -> float:
@@ -130,7 +148,8 @@ def spending_on_votes(privacy: Privacy, entropy: str, points: int) -> Spending:
         if gaussian
         else (accounting.laplace_noise_for, accounting.laplace_queries)
     )
-    noise = least(asked(privacy), points, privacy.delta) if privacy.noise is None else privacy.noise
+    noise = privacy.deviation
+    noise = least(asked(privacy), points, privacy.delta) if noise is None else noise
     once = finite(spent(noise, points, privacy.delta))
 
     def charge(rounds: int) -> Spent:
@@ -160,7 +179,7 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
     """
     hidden = cohort < clients and entropy != "seeded"
     counted = cohort if hidden else clients
-    noise = privacy.noise
+    noise = privacy.deviation
     if noise is None:
         noise = accounting.noise_for(asked(privacy), counted, clients, planned, privacy.delta)
     server = "" if privacy.noise_at == "clients" and not hidden else ", not the server"  # which draws the cohort
@@ -187,6 +206,33 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
             noise=noise,
             clip=privacy.clip,
             cohort=drawn if cohort < clients else "",
+        )
+
+    return charge
+
+
+def spending_on_changes(privacy: Privacy, entropy: str, noise: Distributed) -> Spending:
+    """The budget of `dp-fedavg` with removable `noise` of the clients on the changes of each of its rounds.
+
+    No draw of clients counts, as the server draws; each round counts with all the noise that is certain.
+    """
+    among = f"the server and up to {noise.colluding} clients together"
+
+    def charge(rounds: int) -> Spent:
+        return Spent(
+            guaranteed=not seeded_caveats(entropy),
+            caveats=seeded_caveats(entropy),
+            mechanism="clipped changes with Skellam noise of the clients",
+            neighbours=_CLIENT,
+            covers=f"whoever sees the sums: {among}",
+            rounds=rounds,
+            planned=noise.rounds,
+            delta=privacy.delta,
+            delta_round=privacy.delta,
+            epsilon=finite(noise.spent(rounds)),
+            epsilon_round=finite(noise.spent(1)),
+            noise=noise.deviation / privacy.clip,
+            clip=privacy.clip,
         )
 
     return charge

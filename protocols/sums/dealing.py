@@ -105,7 +105,8 @@ class Dealt:
     `pairs` are its dealt pair secrets, `personal` its personal key, `shares` those of others. `clients`: |A|;
     `dealers`: the number of clients whose shares it needs before it masks. U3 must have `least` clients, `fewest` of
     them dealing among the same set. `signed`: the identities that sign, if any; `shown`: the signatures on U3.
-    `revealed`: it has done its part. `done`: the messages by which the server reports the sum.
+    `revealed`: it has done its part. `done`: the messages by which the server reports the sum. `then` is called with U3
+    once its shares are sent.
     """
 
     stamp: tuple[int, int]
@@ -124,6 +125,7 @@ class Dealt:
     shown: Agreement | None = None
     revealed: bool = False
     done: Kinds = ()
+    then: Callable[[Sequence[str]], None] | None = field(default=None, repr=False)
 
     def is_current(self, me: Client) -> bool:
         """Return true if `me` is still in this attempt."""
@@ -201,6 +203,8 @@ class Dealt:
         await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
         kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
         me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
+        if self.then is not None:
+            self.then(survivors)
 
 
 def may_deal(me: Client) -> bool:

@@ -11,6 +11,7 @@
 | sum.mask | MaskedChunk | j -> server | 8 for each number, or b / 8 | x_j + masks_j, one chunk |
 | sum.collect | Survivors | server -> each in U3 | names of U3 | U3, whose chunks were all received |
 | sum.reveal | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or second key (A \\ U3) |
+| sum.reveal | NoiseSeeds | j in U3 -> server | 16 a seed | with removable noise (`removal`): seeds of noise |
 | sum.collect | SumDone | server -> each in U3 | 0 | the sum is there |
 
 Paper: Bonawitz et al., CCS 2017 (see `dealing`). In Z_{2^64}, values in fixed point; or in Z_{2^b}, values quantised
@@ -64,7 +65,8 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_ty
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
-from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum
+from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum, removal
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
@@ -131,7 +133,8 @@ class Settings:
     (`neighbours`) that tolerates these losses, without a set-up; None: with all clients, after the set-up of the round.
     `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`assumed`).
     `identities`: the keys that sign keys and sets, if any; not with `tolerance`. `word_bits`: the width b of the words
-    that are summed; below 64, vectors consist of such words, not of numbers.
+    that are summed; below 64, vectors consist of such words, not of numbers. `noise`: the noise that clients add to
+    their vectors in words (`removal`), with as many numbers as the sum; not with `tolerance`.
     """
 
     dimension: int
@@ -145,8 +148,11 @@ class Settings:
     word_bits: int = WHOLE
     called: int = 0
     assumed: Assumed = quorum.NOBODY
+    noise: Distributed | None = None
 
     def __post_init__(self) -> None:
+        if self.noise is not None and (self.tolerance is not None or self.noise.numbers != self.dimension):
+            raise ValueError("noise is for all numbers of a sum in which each client deals with all others.")
         if self.tolerance is not None and self.called < 1:
             raise ValueError("a sum in a graph needs the number of clients that are called.")
         if self.tolerance is not None and self.identities is not None:
@@ -208,9 +214,12 @@ async def client(
             continue  # what follows a SumStart that was refused
         elif isinstance(answer, ChunkWanted):
             _check(me, vector, dealt, settings)
-            if enter(me, "sum.mask"):
+            first = enter(me, "sum.mask")
+            if first:
                 sum_masked(me)
             with me.step("sum.mask"):
+                if first and settings.noise is not None:
+                    vector = await removal.noisy(me, vector, dealt, settings.noise)
                 await _send_chunks(me, vector, dealt, answer.number, settings)
         elif isinstance(answer, dealing.Survivors | consistency.Agreement):
             await dealt.respond(me, answer, "sum", settings.deadline)
@@ -225,6 +234,8 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
         dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, least.fewest, least.colluding)
+        if settings.noise is not None and not removal.carried(me, dealt, settings.noise):
+            return None
     return dealt
 
 
@@ -286,6 +297,8 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", fewest, quorum.limit_of(settings.min_clients, colluding))
+        if settings.noise is not None:
+            require(len(members), "clients", settings.noise.fewest, "privacy.tolerated")
         t = quorum.threshold_of(settings.threshold, len(members), colluding)
         require(len(members), "clients", t, "protocol.threshold")
 
@@ -297,6 +310,9 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             me.broadcast(candidates, SumStart())
             attempt = await _gather_keys(me, candidates, settings)
             require_enough(attempt.names)
+            if settings.noise is not None:
+                least = settings.noise.least_left(len(attempt.names))
+                attempt = replace(attempt, fewest=max(attempt.fewest, least))
             _announce(me, attempt)
             candidates = await _with_shares(me, attempt, settings)
             if candidates == attempt.names:
@@ -316,7 +332,10 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             ])  # fmt: skip
             for (mask,) in left if part.flags.writeable else ():
                 part -= mask
-        reduced(ring, settings.word_bits)
+        ring = reduced(ring, settings.word_bits)
+        if settings.noise is not None:
+            limits = settings.noise, settings.deadline
+            ring = await removal.without_noise(me, attempt.names, survivors, ring, *limits)
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits)
 
@@ -449,10 +468,14 @@ class _Dealing(Sum):
 
 @dataclass(frozen=True)
 class SecAgg(_Dealing):
-    """The secure sum in which all clients deal with all. `threshold`: t, if more than a majority."""
+    """The secure sum in which all clients deal with all. `threshold`: t, if more than a majority.
+
+    `noise`: the noise that clients add to their vectors, and remove a part of (`removal`).
+    """
 
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
     threshold: int | None = None
+    noise: Distributed | None = None
     name: ClassVar[str] = "secure"
     kind: ClassVar[str] = "secure_sum"
     tolerates_share: ClassVar[bool] = False
@@ -471,7 +494,7 @@ class SecAgg(_Dealing):
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         own, signing = super()._settings(group, settings), group.identities
-        return replace(own, threshold=self.threshold, identities=signing, assumed=self.of_run)
+        return replace(own, threshold=self.threshold, identities=signing, assumed=self.of_run, noise=self.noise)
 
 
 @dataclass(frozen=True)

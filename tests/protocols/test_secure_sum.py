@@ -19,6 +19,9 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.outcome import Abort, Withdrawn
 from tacit.protocols.parts import Among, payloads
+from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.removable import Kind, Seeds, removed_noise
+from tacit.protocols.privacy.rotated import Rounding, centred
 from tacit.protocols.sums import opening, secure_sum
 from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import MaskedChunk, Settings
@@ -164,6 +167,49 @@ def test_a_client_lost_between_its_chunks_is_left_out_and_no_mask_is_reused() ->
 def chunk_of(packet: Packet) -> MaskedChunk:
     frame = decode_frame(packet.data)
     return decode_body(frame, frame.body, MaskedChunk)
+
+
+@pytest.mark.parametrize("components", ["all", "log2"])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_noise_that_is_not_needed_is_removed_exactly(components: Kind, lost: int) -> None:
+    """Words of 7 clients; some are lost amid their chunks, so that the others send the same bytes twice."""
+    noise = Distributed(Rounding(30, 1.0), 4.0, 1e-5, 1, COUNT, 1, 2, components)
+    words = [np.arange(30, dtype=np.uint64) // np.uint64(7 + i) for i in range(COUNT)]
+    gone = [f"client/{2 + i}" for i in range(lost)]
+    run = Run(
+        words, lose=lambda p: p.type == "MaskedChunk" and p.sender in gone and chunk_of(p).number == 2,
+        noise=noise, word_bits=noise.word_bits,
+    )  # fmt: skip
+    left, total = clients_without(*gone), run.server.total
+    assert total is not None and total.contributors == left
+    parts, expected = noise.parts(COUNT), np.zeros(30, np.int64)
+    for name in left:
+        seeds = Seeds.drawn(parts, run.world.entropy(name, 1, 1, run.server.attempt, "seeds of noise"))
+        kept = seeds.noise(30) - removed_noise(parts, lost, seeds.revealed(lost), 30)
+        expected += words[NAMES.index(name)].view(np.int64) + kept
+    assert np.array_equal(centred(total.ring, noise.word_bits), expected)
+    sent: dict[tuple[str, int], set[bytes]] = {}
+    for packet in run.packets:
+        if packet.type == "MaskedChunk":
+            sent.setdefault((packet.sender, chunk_of(packet).number), set()).add(chunk_of(packet).values)
+    assert all(len(values) == 1 for values in sent.values())
+    assert run.count("MaskedChunk") == len(left) * 4 + (3 * COUNT if lost else 0)
+    assert run.count("NoiseSeeds") == (len(left) if parts.removed(lost) else 0)
+
+
+def test_noise_of_a_client_that_does_not_reveal_it_stays_in() -> None:
+    noise = Distributed(Rounding(30, 1.0), 4.0, 1e-5, 1, COUNT, 1, 2)
+    words = [np.zeros(30, np.uint64)] * COUNT
+    run = Run(words, lose=lambda p: p.type == "NoiseSeeds" and p.sender == "client/3", noise=noise,
+              word_bits=noise.word_bits)  # fmt: skip
+    parts, expected = noise.parts(COUNT), np.zeros(30, np.int64)
+    for name in NAMES:
+        seeds = Seeds.drawn(parts, run.world.entropy(name, 1, 1, run.server.attempt, "seeds of noise"))
+        shown = b"" if name == "client/3" else seeds.revealed(0)
+        expected += seeds.noise(30) - (removed_noise(parts, 0, shown, 30) if shown else 0)
+    assert run.server.total is not None
+    assert np.array_equal(centred(run.server.total.ring, noise.word_bits), expected)
+    assert any("noise is left in: seeds of client/3" in event.note for event in run.events)
 
 
 def test_clients_lost_at_several_steps_are_left_out_of_the_sum() -> None:
