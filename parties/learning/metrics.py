@@ -30,6 +30,7 @@ __all__ = [
     "Counts",
     "Metric",
     "by_class",
+    "counting",
     "counts_of",
     "has_classes",
     "metric_name",
@@ -152,6 +153,11 @@ def _cells(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def width(spec: ModelSpec, names: Sequence[str]) -> int:
     """How many numbers of `sums_of` a party sends. `names`: the metrics of a task without classes."""
     return 1 + (spec.classes**2 if has_classes(spec) else 1 + len(names))
+
+
+def counting(spec: ModelSpec, names: Sequence[str]) -> tuple[bool, ...]:
+    """True for each number of `sums_of` that counts points, and false for sums of losses and of metrics."""
+    return (False, *([True] * spec.classes**2 if has_classes(spec) else (True, *(False for _ in names))))
 
 
 def sums_of(

@@ -479,7 +479,8 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
     if tables.training.evaluation != "none":
-        problem = f'"plain" sends one model to all clients to be tested, and in {name} each has a model of its own'
+        asked = toml(tables.training.evaluation)
+        problem = f"{asked} lets all clients test one model, and in {name} each has a model of its own"
         raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if tables.model.private:
         problem = "has no effect where clients share no model: in co-training, all of a network stays with its client"

@@ -93,14 +93,18 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 def spread_of(evaluation: Mapping[str, float]) -> str:
-    """The metric in figures of an evaluation by clients whose spread over clients these have; "" without figures."""
+    """The metric in figures of an evaluation by clients whose spread over clients these have; "" if there is none, as
+    in sums."""
     # Metrics come first, and one of a user's may end like this.
     return next((name.removesuffix("_worst") for name in reversed([*evaluation]) if name.endswith("_worst")), "")
 
 
 def shown_of_clients(evaluation: Mapping[str, float]) -> dict[str, float]:
-    """The figures of an evaluation by clients that tables show: the metric with a spread, the loss, and the worst."""
-    score = spread_of(evaluation)
+    """The figures of an evaluation by clients that tables show: the metric with a spread, the loss, and the worst.
+
+    In sums, which have no spread, the metric is the first one that is not the loss.
+    """
+    score = spread_of(evaluation) or next((name for name in evaluation if name != "loss"), "")
     names = dict.fromkeys((score, "loss", f"{score}_worst"))
     return {name: evaluation[name] for name in names if name in evaluation}
 

@@ -9,11 +9,12 @@
 `Proved` is in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A
 model weighs 1, or the points that it was trained on; of an addition's vectors some are averaged with these weights,
 some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each client, so an average
-is exact to 2^-32. With `training.value_bits` = v it sums integers of v bits in words that are just wide enough
-(`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w, 1, and the loss in several words of v
-bits each. `Proved` sums q and the loss alone: all models weigh 1, and reports are counted. Its proof bounds each number
-of a model by c, so one client moves a number of the average by 2 c / n at most. There is no proof of a norm, as PINE
-has one: reports hold models, whose norm does not bound how far an update goes.
+is exact to 2^-32. Figures of an evaluation by clients may follow (`figures`). With `training.value_bits` = v it sums
+integers of v bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to
+[-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and the loss alone: all models weigh
+1, and reports are counted. Its proof bounds each number of a model by c, so one client moves a number of the average by
+2 c / n at most. There is no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an
+update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE,
 2023, on norms. Those of the sums are in their files.
@@ -45,6 +46,7 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.parts import Dealt
+from tacit.protocols.federated.figures import NO_FIGURES, SummedFigures
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.sums import quorum
@@ -92,7 +94,8 @@ class Update:
     """A client's result of a round. Its `weight` is 0 if it had nothing to train on.
 
     `in_range`: its numbers are clipped where they are quantised; those of a Byzantine client's model may not be.
-    `words`: with noise of the client, what it adds to a sum instead of `vectors`, in fixed point.
+    `words`: with noise of the client, what it adds to a sum instead of `vectors`, in fixed point. `figures`: those of
+    the model that the round began with, which a secure sum adds (`evaluation`); None: the client has not tested it.
     """
 
     vectors: tuple[bytes, ...] = field(repr=False)
@@ -100,14 +103,19 @@ class Update:
     loss: float
     in_range: bool = True
     words: NDArray[np.uint64] | None = field(default=None, repr=False)
+    figures: NDArray[np.float64] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The layout of each vector, the model first, and true for each that is averaged with the models' weights."""
+    """The layout of each vector, the model first, and true for each that is averaged with the models' weights.
+
+    `figures`: the form of those that a secure sum adds beside them.
+    """
 
     layouts: tuple[Layout, ...]
     weighted: tuple[bool, ...]
+    figures: SummedFigures = NO_FIGURES
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -148,13 +156,15 @@ def figures_of(update: Update) -> bytes:
 class Averages:
     """The mean of each vector over the `clients` that had trained, and of their losses.
 
-    `sent` holds each client's vectors if the server sees them.
+    `sent` holds each client's vectors if the server sees them. `figures` are the sums of the clients' figures, if a
+    secure sum adds some.
     """
 
     clients: tuple[str, ...]
     means: tuple[bytes, ...] = field(repr=False)
     loss: float = math.nan
     sent: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict, repr=False)
+    figures: NDArray[np.float64] | None = field(default=None, repr=False)
 
 
 class Averaging(Protocol):
@@ -371,8 +381,12 @@ class Secure:
         return self.sum.modulus(self.quantised)
 
     def dimension(self, expected: Expected) -> int:
-        """The words of the sum: those of the vectors, then weight, 1 and loss."""
-        return expected.numbers + 2 + (1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits))
+        """The words of the sum: those of the vectors, then weight, 1 and loss, then those of figures."""
+        return expected.numbers + 2 + self._loss_words + expected.figures.words(self.quantised)
+
+    @property
+    def _loss_words(self) -> int:
+        return 1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits)
 
     def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> SumSettings:
         sizes = self.dimension(expected), called, self.fewest(least), deadline
@@ -393,12 +407,13 @@ class Secure:
         trained, decoded = update.weight > 0, map(decode, update.vectors, expected.layouts)
         vectors = list(zip(decoded, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
+        tested = expected.figures.encode(update.figures, self.quantised)
         if (quantised := self.quantised) is None:
             parts: list[NDArray[Any]] = [
                 (update.weight if by_weight else float(trained)) * vector.astype(np.float64)
                 for vector, by_weight in vectors
             ]
-            return np.concatenate([*parts, np.array([update.weight, float(trained), loss])])
+            return np.concatenate([*parts, np.array([update.weight, float(trained), loss]), tested])
         weight = min(int(update.weight), quantised.weight)
         try:
             parts = [
@@ -412,25 +427,31 @@ class Secure:
         if not update.in_range and me.world.hollow is None:
             parts[0] = self._beyond(quantised, vectors[0][0], weight if expected.weighted[0] else int(trained))
         figures = [weight, int(trained)]
-        for _ in range(-(-_LOSS_LENGTH // quantised.bits)):
+        for _ in range(self._loss_words):
             figures.append(rest & quantised.largest)
             rest >>= quantised.bits
-        return np.concatenate([*parts, np.array(figures, np.uint64)])
+        return np.concatenate([*parts, np.array(figures, np.uint64), tested])
 
     def _beyond(self, quantised: Quantised, numbers: NDArray[np.floating], weight: int) -> NDArray[np.uint64]:
         """The words of a Byzantine client's model, whose numbers are not clipped: they wrap around."""
         integers = quantised.unclipped(numbers, (1 << 62) // max(1, weight))
         return (integers * weight % self.modulus).astype(np.uint64)
 
-    def _opened(self, total: Total, expected: Expected) -> tuple[list[NDArray[np.float64]], int, float]:
-        """Decode the mean of each vector, the number of clients that had trained, and the mean of their losses."""
+    def _opened(
+        self, total: Total, expected: Expected
+    ) -> tuple[list[NDArray[np.float64]], int, float, NDArray[np.float64]]:
+        """Decode the mean of each vector, the number of clients that had trained, the mean of their losses, and the
+        sums of figures."""
         ends = np.cumsum([layout.numbers for layout in expected.layouts])
+        last = ends[-1] + 2 + self._loss_words  # before the figures
         if (quantised := self.quantised) is None:
             values = total.values
-            weight, count, loss = values[-3:].tolist()
-            columns = np.split(values[:-3], ends[:-1])
+            figures = expected.figures.decode(values[last:], None)
+            weight, count, loss = values[ends[-1] : last].tolist()
+            columns = np.split(values[: ends[-1]], ends[:-1])
         else:
-            weight, count, *limbs = map(int, total.ring[ends[-1] :])
+            figures = expected.figures.decode(total.ring[last:], quantised)
+            weight, count, *limbs = map(int, total.ring[ends[-1] : last])
             loss = sum(limb << (quantised.bits * i) for i, limb in enumerate(limbs)) / (1 << _LOSS_BITS)
             loss -= count * _LOSS_RANGE
             columns = [
@@ -438,12 +459,12 @@ class Secure:
                 for part, by_weight in zip(np.split(total.ring[: ends[-1]], ends[:-1]), expected.weighted, strict=True)
             ]
         if not round(count):
-            return [], 0, 0.0
+            return [], 0, 0.0, figures
         divided = [
             column / (weight if by_weight else count)
             for column, by_weight in zip(columns, expected.weighted, strict=True)
         ]
-        return divided, round(count), loss / count
+        return divided, round(count), loss / count, figures
 
     async def server(
         self,
@@ -460,9 +481,9 @@ class Secure:
         total = await self.sum.server(me, present, settings)
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
-        means, count, loss = self._opened(total, expected)
+        means, count, loss, figures = self._opened(total, expected)
         require(count, "clients with trained models", least)
-        return Averages(total.contributors, written(me, means, expected), loss)
+        return Averages(total.contributors, written(me, means, expected), loss, figures=figures)
 
 
 def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:

@@ -123,18 +123,23 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
         if name not in known:
             problem = f"the task {toml(spec.task)} has no metric {toml(name)}{similar(name, known)}"
             raise Problem("training.metrics", f"{problem}; allowed: {', '.join(known)}")
+    asked = toml(tables.training.evaluation)
     if tables.training.evaluation != "none" and ALGORITHMS[tables.protocol.name].buffered:
-        problem = '"plain" lets all clients test a model after a round, and in fedbuff clients are at work then'
+        problem = f"{asked} lets all clients test one model, and in fedbuff clients are at work on several"
         raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if not settings.evaluated_every:
         return
     if ALGORITHMS[tables.protocol.name].private or tables.privacy.label_epsilon != "none":
         what = "dp-fedavg" if ALGORITHMS[tables.protocol.name].private else "privacy.label_epsilon"
-        problem = f'"plain" sends figures of labels without noise, which {what} promises not to reveal'
+        problem = f"{asked} reveals figures of labels without noise, which {what} promises not to reveal"
         raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if not tables.data.held_out:
-        problem = '0 leaves clients no points of their own to test on, and training.evaluation is "plain"'
+        problem = f"0 leaves clients no points of their own to test on, and training.evaluation is {asked}"
         raise Problem("data.held_out", f"{problem}; allowed: more than 0, such as 0.2")
+    if settings.summed and settings.averaging.individual:
+        problem = 'in the secure sum of the models, and training.averaging is "plain"'
+        ways = 'training.averaging = "secure" or another secure sum, or training.evaluation = "plain" or "none"'
+        raise Problem("training.evaluation", f"{asked} adds figures {problem}; allowed: {ways}")
 
 
 def _check_private(tables: TrainingTables) -> None:

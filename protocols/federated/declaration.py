@@ -20,7 +20,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Weighting
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.evaluation import EVALUATION
+from tacit.protocols.federated.evaluation import EVALUATION, SUMMED_EVALUATION
 from tacit.protocols.federated.experiment import (
     Training,
     cohorts_of,
@@ -249,7 +249,7 @@ class FederatedTraining(Declaration):
     def parts(self) -> Sequence[Taken]:
         over = not self.private and not (self.across and self.labels)
         training = LocalTraining(self.private, over, self.needs.validation)
-        evaluation = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION})
+        evaluation = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION, "secure": SUMMED_EVALUATION})
         return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging, evaluation)
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
@@ -322,13 +322,14 @@ class FederatedTraining(Declaration):
         """The parts of each round, among its cohort."""
         points, labels = counted(shards)
         settings = settings_of(tables, parts.held, labels=labels.values())
-        classes, dimension = len(parts.held.classes), sum_dimension(settings)
+        classes = len(parts.held.classes)
         seen: dict[str, None] = {}
         history: list[tuple[str, ...]] = []
         for number, members in enumerate(cohorts_of(settings, labels, tables.seed), 1):
             own = counted({name: shards[name] for name in members})
+            words = sum_dimension(settings, number), word_bits_of(settings)
             added = getattr(settings.averaging, "sum", None)
-            among = Called(*own, classes, dimension, word_bits_of(settings), added, settings=settings, seen=tuple(seen))
+            among = Called(*own, classes, *words, added, settings=settings, seen=tuple(seen))
             among = replace(among, history=tuple(history))
             history.append(members)
             labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)

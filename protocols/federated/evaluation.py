@@ -1,4 +1,6 @@
-"""Federated evaluation: clients test the new model on points of their own that they do not train on, and send figures.
+"""Federated evaluation: clients test models on points of their own that they do not train on, and send figures.
+
+`Evaluation` (`training.evaluation = "plain"`): the new model, and each client's figures by themselves.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -23,6 +25,20 @@ next round while it still tests stops testing.
 Security: semi-honest. The server learns each client's figures: how many points of each class it holds out, and how many
 of them the model gets right. They are sent in plain under any averaging, so `dp-fedavg` and randomised labels refuse
 this step.
+
+`SummedEvaluation` (`training.evaluation = "secure"`): the figures are added by the secure sum of the round's models, so
+there is no further message. A client sends masked values once a round, so its figures are of the model that the round
+begins with, which it tests in the step train.evaluate before it trains. They are further numbers of its vector: 1, and
+then those above (`figures`). The first round that does so is round 1, then every `training.evaluate_every` rounds, and
+the last; the model after the last round is not tested. The clients of the round alone take part.
+
+Lost clients: one that is lost before its vector is in the sum is missing from model and figures alike; a lost round has
+no figures. One whose figures do not fit, as where a loss is infinite, adds zeros.
+
+Security: that of the sum (`averaging`). The server learns the sums over the clients whose models are averaged, and how
+many of them have tested. It learns no more about one client than the sums and the colluding clients' inputs show.
+Nobody can check figures: a client can send any. As no noise covers them, `dp-fedavg` and randomised labels refuse them,
+too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,15 +52,20 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
+from tacit.protocols.federated.averaging import Averages, Secure
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.round import PRIVATE, Called, Record
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.steps import Step
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
-__all__ = ["EVALUATION", "EvaluatingClient", "EvaluatingServer", "Evaluation", "ModelToTest", "Tested", "tested_of"]
+__all__ = [
+    "EVALUATION", "SUMMED_EVALUATION", "EvaluatingClient", "EvaluatingServer", "Evaluation", "ModelToTest",
+    "SummedEvaluation", "Tested", "tested_of",
+]  # fmt: skip
 
 STEP = "train.evaluate"
 _SHARES = (10, 90)
@@ -61,10 +82,14 @@ class Figures(Message):
 
 @dataclass(frozen=True)
 class Tested:
-    """The figures of the clients that answered: the sums over all, and each client's own, by its name."""
+    """The figures of the clients that answered: the sums over all, and each client's own, by its name.
+
+    With figures that a secure sum has added, `each` is empty, and `clients` is the number of clients in the sums.
+    """
 
     total: metrics.Counts
     each: Mapping[str, metrics.Counts]
+    clients: int = 0
 
     @property
     def figures(self) -> dict[str, float]:
@@ -72,11 +97,13 @@ class Tested:
 
         The spread is that of the task's score, of the accuracy where clients send counts of classes, or of the loss if
         there is neither: its mean, its 10th and 90th percentile, and the worst. Each client counts alike; those without
-        points do not count.
+        points do not count. Sums have no spread.
         """
         found = self.total.metrics
         if not found:
             return {}
+        if not self.each:
+            return found | {"clients": float(self.clients), "points": float(self.total.points)}
         task = task_of(self.total.spec.task)
         name = next(one for one in (task.score, "accuracy", "loss") if one in found)
         larger = task.larger_is_better if name == task.score else name == "accuracy"
@@ -88,8 +115,16 @@ class Tested:
         return found | {f"{name}_{key}": float(value) for key, value in spread.items()} | counted
 
 
-def tested_of(spec: ModelSpec, names: tuple[str, ...], sent: Mapping[str, NDArray[np.float64]]) -> Tested | None:
-    """The sums of the figures that clients `sent`, and each client's own; None if no client did."""
+def tested_of(
+    spec: ModelSpec, names: tuple[str, ...], sent: Mapping[str, NDArray[np.float64]],
+    summed: NDArray[np.float64] | None = None,
+) -> Tested | None:  # fmt: skip
+    """The sums of the figures that clients `sent`, and each client's own; None if no client did.
+
+    `summed`: the sums that a secure sum has added, the number of clients first.
+    """
+    if summed is not None:
+        return Tested(metrics.Counts(spec, names, summed[1:]), {}, int(summed[0]))
     if not sent:
         return None
     total = metrics.Counts(spec, names, np.sum([*sent.values()], axis=0))
@@ -104,29 +139,54 @@ class EvaluatingClient(FedAvgClient):
     async def respond(self, message: Message) -> None:
         if not isinstance(message, ModelToTest):
             return self.answer()
+        if self.settings.summed:
+            return refuse(self, "send its figures by themselves: the sum of a round adds them")
         await self.unless_over(self._evaluate(message.model))
 
     async def _evaluate(self, model: bytes) -> None:
+        with self.step(STEP):
+            self.send(self.server, Figures(await self._sums(model)))
+
+    async def _sums(self, model: bytes) -> bytes:
+        """Test `model` with this client's private layers on the points that it holds out; returns its figures."""
         settings, shard = self.settings, self.shard
         assert shard.test_points is not None and shard.test_targets is not None
+        work = jobs.embed_work(settings.spec, len(shard.test_points))
+        arguments = settings.spec, model, shard.test_points, shard.test_targets, settings.metric_names
+        own = settings.update.device, self.disk.get(PRIVATE, b"")
+        sums: bytes = await self.compute(work, jobs.evaluate, *arguments, *own)
+        return sums
+
+    async def figures(self, model: bytes) -> NDArray[np.float64] | None:
+        settings, points = self.settings, self.shard.test_points
+        if not settings.sums_figures(self.round):
+            return None
         with self.step(STEP):
-            work = jobs.embed_work(settings.spec, len(shard.test_points))
-            arguments = settings.spec, model, shard.test_points, shard.test_targets, settings.metric_names
-            own = settings.update.device, self.disk.get(PRIVATE, b"")
-            self.send(self.server, Figures(await self.compute(work, jobs.evaluate, *arguments, *own)))
+            sums = _numbers(await self._sums(model))
+        if points is None or not len(points):
+            return None
+        found, way = np.concatenate([[1.0], sums]), settings.averaging
+        quantised = way.quantised if isinstance(way, Secure) else None
+        form, terms = settings.expected_in(self.round).figures, settings.called(self.round)
+        if problem := form.problem(found, quantised, way.fraction_bits, terms):
+            refuse(self, f"add its figures to the sum: {problem}")
+            return None
+        return found
 
 
 class EvaluatingServer(FedAvgServer):
-    """A server of training that also asks clients to test its models.
+    """A server of training whose clients also test its models.
 
-    `sent` has the figures of each client that has answered in round `tested_in`, for observers.
+    For observers, `sent` has the figures of each client that has answered in round `tested_in`, and `summed` the sums
+    of that round where a secure sum has added them, the number of clients first.
     """
 
-    attributes = (*FedAvgServer.attributes, "sent", "tested_in")
+    attributes = (*FedAvgServer.attributes, "sent", "summed", "tested_in")
 
     def __init__(self, *arguments: Any, **access: Any) -> None:
         super().__init__(*arguments, **access)
         self.sent: dict[str, NDArray[np.float64]] = {}
+        self.summed: NDArray[np.float64] | None = None
         self.tested_in = 0
 
     async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
@@ -134,6 +194,11 @@ class EvaluatingServer(FedAvgServer):
         if self.settings.evaluates(number):
             await self._evaluate(number)
         return record
+
+    def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
+        if self.settings.sums_figures(number) and averages.figures is not None:
+            self.summed, self.tested_in = averages.figures, number
+        return super().record_of(number, began, members, averages)
 
     async def _evaluate(self, number: int) -> None:
         asked = [name for name in self.present if name in self.enrolled]
@@ -152,13 +217,17 @@ def _sums(sent: bytes, spec: ModelSpec, names: Sequence[str]) -> NDArray[np.floa
     """The figures that a client sent. Raises ValueError if they are invalid."""
     if len(sent) != 8 * metrics.width(spec, names):
         raise ValueError(f"figures of {len(sent)} bytes, not {8 * metrics.width(spec, names)}")
-    found = np.frombuffer(sent, "<f8").astype(np.float64)
+    found = _numbers(sent)
     if not np.isfinite(found).all():
         raise ValueError("figures that are infinite or not a number")
     counts = found[1:] if metrics.has_classes(spec) else found[1:2]
     if (counts < 0).any() or (counts != np.floor(counts)).any() or counts.sum() > 2**53:
         raise ValueError("counts that are no numbers of points")
     return found
+
+
+def _numbers(sent: bytes) -> NDArray[np.float64]:
+    return np.frombuffer(sent, "<f8").astype(np.float64)
 
 
 class Evaluation(Part):
@@ -189,4 +258,22 @@ class Evaluation(Part):
         return {"server": f"with training.evaluation: {held}"}
 
 
-EVALUATION = Evaluation()
+class SummedEvaluation(Part):
+    """Federated evaluation whose figures the secure sum of a round adds, as a part of training."""
+
+    takes = (Step("client", STEP, "test the model that the round begins with on the points that it holds out"),)
+    messages = ()
+    uses = Evaluation.uses
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
+        what = "the clients of a round test the model with which it begins, and its secure sum adds their figures"
+        return [f"clients hold out {share} from training; {what} (training.evaluation); the last model is not tested"]
+
+    @property
+    def learned(self) -> Mapping[str, str]:
+        held = "the sums of the figures of a round's clients: how many points of each class they hold out together, "
+        return {"server": f"with training.evaluation = secure: {held}and how the model classifies them"}
+
+
+EVALUATION, SUMMED_EVALUATION = Evaluation(), SummedEvaluation()

@@ -167,10 +167,10 @@ class Training:
         self._seed = tables.seed
 
     def _task(self, number: int) -> Task:
-        """The task of the reports of each round, where averages are of proved numbers."""
+        """The task of the reports of round `number`, where averages are of proved numbers."""
         averaging = self.settings.averaging
         assert isinstance(averaging, Proved)
-        return averaging.task(self.settings.expected)
+        return averaging.task(self.settings.expected_in(number))
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
         """The budget that randomised answers have spent after this number of `rounds`, if some hash points."""
@@ -197,6 +197,8 @@ class Training:
         plan(jobs.train_work(settings.spec, settings.update, known, others))
         if labeller is not None:
             plan(jobs.embed_work(settings.spec, points))
+        if settings.sums_figures(number):
+            plan(jobs.embed_work(settings.spec, len(self._present[name].shard.test_points)))
         if isinstance(labeller, Across):
             plan(labeller.parameters.variant.plan(self._present[name], group))
 
@@ -386,7 +388,12 @@ def settings_of(
     )
     if training.evaluation != "none" and not algorithm.buffered:
         names = () if has_classes(spec) else jobs.metric_names(spec)
-        settings = replace(settings, evaluated_every=training.evaluate_every, metric_names=names)
+        settings = replace(
+            settings,
+            evaluated_every=training.evaluate_every,
+            metric_names=names,
+            summed=training.evaluation == "secure",
+        )
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if isinstance(settings.averaging, Secure):
         settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
@@ -472,9 +479,9 @@ def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
     return fewest_hidden(smallest_cohort(settings, labels), made_for_many, colluding)
 
 
-def sum_dimension(settings: TrainingSettings) -> int:
-    """The words of a secure sum: w x, then w, 1 and the loss; 0 if models are averaged in plain."""
-    return settings.averaging.dimension(settings.expected) if isinstance(settings.averaging, Secure) else 0
+def sum_dimension(settings: TrainingSettings, number: int) -> int:
+    """The words of the secure sum of round `number`: w x, then w, 1, the loss and figures; 0 for averages in plain."""
+    return settings.averaging.dimension(settings.expected_in(number)) if isinstance(settings.averaging, Secure) else 0
 
 
 def word_bits_of(settings: TrainingSettings) -> int:

@@ -28,6 +28,8 @@ pseudo-labels before ClientUpdate, client terms in grad l, server terms beside t
 are in `round`.
 """
 
+from dataclasses import replace
+
 from tacit.protocols.federated.method import Extra, Method, Options
 from tacit.protocols.federated.round import Record, TrainingClient, TrainingRound, TrainingServer
 
@@ -63,6 +65,7 @@ class FedAvgClient(TrainingClient):
     async def client_update(self, call: TrainingRound, due: float | None = None) -> None:
         """Run ClientUpdate(k, w), with w the model of `call`. For `due` see `TrainingClient.train`."""
         pseudo = await self.pseudo_labels(call.model)
+        figures = await self.figures(call.model)  # of w on the points that it holds out, if the round adds some
         with self.step("train.update", entered=due is not None):
             # B <- (split P_k into batches of size B)
             points = self.usable(pseudo)
@@ -70,7 +73,7 @@ class FedAvgClient(TrainingClient):
             trained = await self.train(call, points, due)
             update = await self.to_send(call.model, trained, self.weight(points))
         # return w to server, with n_k
-        await self.send_update(update)
+        await self.send_update(replace(update, figures=figures))
 
 
 def update() -> tuple[Extra, ...]:

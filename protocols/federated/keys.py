@@ -335,11 +335,13 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ()
     evaluation: Annotated[
-        Literal["none", "plain"],
+        Literal["none", "plain", "secure"],
         about(
             "`plain`: after each round that is tested, the server sends the model to all clients. They test it on "
-            "the points that they hold out (`data.held_out`) and send figures, which the server adds. With an outline "
-            "of private files and no test points, `plain` is the default, with a fifth of the points."
+            "the points that they hold out (`data.held_out`) and send figures, which the server adds. `secure`: the "
+            "clients of a round test the model with which it begins, and the secure sum of the round adds their "
+            "figures, so the server sees only the sums; needs a secure `training.averaging`. With an outline of "
+            "private files and no test points, `plain` is the default, with a fifth of the points."
         ),
     ] = "none"
     checkpoint_every: Annotated[

@@ -60,7 +60,7 @@ def _jobs(tables: TrainingTables, dealt: Dealt) -> Iterator[_Job]:
     settings, speeds = settings_of(tables, dealt.parts.held, labels=labels.values()), dealt.fleet
     averaging, elements = settings.averaging, 0
     if isinstance(averaging, Proved):
-        elements = averaging.task(settings.expected).elements
+        elements = averaging.task(settings.expected_in(1)).elements
     seconds: dict[tuple[int, int], float] = {}
     proof = table.duration({"prio3.shard": elements, "x25519.keygen": 1, "x25519.agree": 1}) if elements else 0.0
     for name, count in points.items():

@@ -326,7 +326,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def _tested(self) -> Tested | None:
         """The figures of clients in the last round in which they tested the model."""
         server, settings = self._server, self._server.settings
-        return tested_of(settings.spec, settings.metric_names, getattr(server, "sent", {}))
+        found = getattr(server, "sent", {}), getattr(server, "summed", None)
+        return tested_of(settings.spec, settings.metric_names, *found)
 
     def _evaluation(self, number: int) -> dict[str, float]:
         tested = self._tested() if getattr(self._server, "tested_in", 0) == number else None

@@ -36,8 +36,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.parties.learning import jobs
+from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.local_update import InvalidReceived, LocalData, LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelError, ModelSpec
 from tacit.parties.learning.vectors import canonical, decode
@@ -48,6 +49,7 @@ from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
@@ -104,8 +106,9 @@ class TrainingSettings:
     otherwise all models have equal weight. `deadline` in virtual seconds bounds every wait of the server; a client
     waits for as long as all rounds may take. `private` clips the clients' models and adds noise (`dp_fedavg`); the
     server then draws cohorts from its own entropy. `byzantine` has the false update of each Byzantine client, by its
-    name. Clients test the model every `evaluated_every` rounds (0: never) and after the last one (`evaluation`);
-    `metric_names` are the metrics of a task without classes.
+    name. Clients test the model every `evaluated_every` rounds (0: never) and after the last one (`evaluation`), or
+    with `summed` the model that these rounds begin with, from the first on; `metric_names` are the metrics of a task
+    without classes.
     """
 
     spec: ModelSpec
@@ -126,6 +129,7 @@ class TrainingSettings:
     able: int | None = None
     evaluated_every: int = 0
     metric_names: tuple[str, ...] = ()
+    summed: bool = False
 
     def __post_init__(self) -> None:
         if self.private is not None:
@@ -166,9 +170,15 @@ class TrainingSettings:
         return self.labels_in(number) or any(addition.unlabeled for addition in self.update.additions)
 
     def evaluates(self, number: int) -> bool:
-        """Return true if clients test the model after round `number`."""
-        trained = self.evaluated_every > 0 and number <= self.rounds
+        """Return true if clients test the model after round `number`, and send figures that the server sees."""
+        trained = self.evaluated_every > 0 and number <= self.rounds and not self.summed
         return trained and (number % self.evaluated_every == 0 or number == self.rounds)
+
+    def sums_figures(self, number: int) -> bool:
+        """Return true if clients test the model with which round `number` begins, and the sum of the round adds their
+        figures."""
+        trained = self.evaluated_every > 0 and number <= self.rounds and self.summed
+        return trained and ((number - 1) % self.evaluated_every == 0 or number == self.rounds)
 
     def called(self, number: int) -> int:
         """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""
@@ -188,7 +198,7 @@ class TrainingSettings:
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
-        waits += self.evaluated_every > 0
+        waits += self.evaluated_every > 0 and not self.summed
         return (1 + self.rounds * waits) * self.deadline
 
     @property
@@ -202,6 +212,12 @@ class TrainingSettings:
         companions = [make() for _, make in self.method.additions]
         layouts = (jobs.layout(self.spec), *(companion.layout(self.spec) for companion in companions))
         return Expected(layouts, (True, *(companion.weighted for companion in companions)))
+
+    def expected_in(self, number: int) -> Expected:
+        """The vectors that are averaged in round `number`, with the form of the figures that are summed beside them."""
+        if not self.sums_figures(number):
+            return self.expected
+        return replace(self.expected, figures=SummedFigures((True, *metrics.counting(self.spec, self.metric_names))))
 
 
 @dataclass(frozen=True)
@@ -281,6 +297,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             pseudo = await labeller.client(self, model)
         self.pseudo, self.labelled_in = pseudo, self.round
         return pseudo
+
+    async def figures(self, model: bytes) -> NDArray[np.float64] | None:
+        """The figures of `model`, which the round begins with, on this client's points; None if it tests none."""
+        return None
 
     async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
         """Train the model of `call` for E epochs on `points` in batches of size B, with the method's client terms.
@@ -383,7 +403,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             content = b"".join(update.vectors) if update.words is None else update.words.tobytes()
             release(self, "models with noise", content)
         limits = settings.min_clients, settings.deadline, settings.called(self.round)
-        await settings.averaging.client(self, update, settings.expected, *limits)
+        await settings.averaging.client(self, update, settings.expected_in(self.round), *limits)
 
     def usable(self, pseudo: PseudoLabels | None) -> Usable:
         """The points that train; without pseudo-labels the same in each round."""
@@ -527,7 +547,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         settings = self.settings
         left = [name for name in members if name not in self.out]
         limits = settings.min_clients, settings.deadline, min(self._enough, len(left)), settings.called(self.round)
-        return await settings.averaging.server(self, left, settings.expected, *limits)
+        return await settings.averaging.server(self, left, settings.expected_in(self.round), *limits)
 
     async def next_model(self, averages: Averages) -> bytes:
         """Compute w_{t+1}: the average of the models, with noise in private training, or the result of the server
@@ -566,6 +586,11 @@ class Called(Among):
 
     settings: TrainingSettings
     seen: Sequence[str] = ()
+
+    @property
+    def number(self) -> int:
+        """The number of the round."""
+        return len(self.history) + 1
 
 
 class Calling(Part):

@@ -53,7 +53,7 @@ class Proved(Secure):
         return reports.WAITS
 
     def dimension(self, expected: Expected) -> int:
-        """The numbers of a report: those of the vectors, then the loss."""
+        """The numbers of a report: those of the vectors, then the loss and figures."""
         return super().dimension(expected) - _COUNTS
 
     def task(self, expected: Expected) -> Task:
@@ -102,8 +102,8 @@ class Proved(Secure):
         ring = tally.counts.astype(np.uint64)
         counts = np.full(_COUNTS, count, np.uint64)
         whole = Total(tally.contributors, np.concatenate([ring[:end], counts, ring[end:]]), 0)
-        means, _, loss = self._opened(whole, expected)
-        return Averages(tally.contributors, written(me, means, expected), loss)
+        means, _, loss, figures = self._opened(whole, expected)
+        return Averages(tally.contributors, written(me, means, expected), loss, figures=figures)
 
 
 def out_of_range(
@@ -126,7 +126,7 @@ _COUNTS = 2
 
 
 def _task_of(tables: Any, among: Any) -> Task:
-    task: Task = among.settings.averaging.task(among.settings.expected)
+    task: Task = among.settings.averaging.task(among.settings.expected_in(among.number))
     return task
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tacit.parties.fleet.energy import Energy
 from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
-from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, spread_of
+from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, prefixed, shown_of_clients, spread_of
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.scenarios.console.printing import Table, print_lines, table
@@ -141,7 +141,11 @@ def metric_lines(result: Result) -> list[Labelled]:
         lines.append(Labelled("fit", f"{_figures(result.fit)}   (means over clients; no client sends them)"))
     if tested := result.evaluation:
         clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
-        score = spread_of(tested)
+        if not (score := spread_of(tested)):
+            over = {name: value for name, value in tested.items() if name not in ("clients", "points")}
+            of = "of the model that the last tested round began with"
+            lines.append(Labelled("clients", f"{_figures(over)}   ({points} of {clients}, held out, summed; {of})"))
+            return lines
         spread = {name: tested[f"{score}_{name}"] for name in ("mean", "p10", "p90", "worst")}
         over = {name: value for name, value in tested.items() if not name.startswith(f"{score}_")}
         pooled = {name: value for name, value in over.items() if name not in ("clients", "points")}
@@ -323,6 +327,9 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
     found = [*(title for name in scores for title in (name, "range")), *(["output"] if outputs else [])]
     every = dict.fromkeys(name for cell in cells for name in cell.measured if name not in scores)
     of_clients = {name.removesuffix("_worst") for name in every if name.startswith(CLIENTS) and name.endswith("_worst")}
+    if not of_clients:  # sums have no spread
+        tested = {name.removeprefix(CLIENTS): 0.0 for name in every if name.startswith(CLIENTS)}
+        of_clients = {*prefixed(CLIENTS, shown_of_clients(tested))}
     shown = {"clients_loss", *of_clients, *(f"{name}_worst" for name in of_clients)}
     measured = [name for name in every if not name.startswith(CLIENTS) or name in shown]
     found += [name.replace("_", " ") for name in measured]

@@ -109,8 +109,14 @@ def _lost(path: Path, number: int) -> bool:
 
 def _differences(first: Any, second: Any) -> Iterator[str]:
     """Yield what differs from its beginning on in a run with the settings `second`, of more rounds than `first`."""
-    if getattr(first, "evaluated_every", 0) and first.rounds % first.evaluated_every:
-        yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
+    if every := getattr(first, "evaluated_every", 0):
+        if not first.summed and first.rounds % every:
+            yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
+        if first.summed and (first.rounds - 1) % every:
+            yield (
+                "clients have tested the model before its last round, which is no multiple of training.evaluate_every "
+                "after the first"
+            )
     if getattr(first, "questions", 0):
         yield "a curious server asks in its last rounds (attack.kind)"
     for field in fields(first):
