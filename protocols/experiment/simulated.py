@@ -138,6 +138,8 @@ class ResultFields(Struct, kw_only=True):
     points of their own, with the numbers of clients and points, and mean, 10th and 90th percentile and worst of the
     clients; `evaluation_by_class` and, for up to 200 clients, `evaluation_by_client` have the same apart. `fit` are the
     means over clients of what local training of one's own returned in the last round with a result, besides its loss.
+    `unchanged` are, by client, the rounds in which it sent the model of dp-fedavg without a change, because its own had
+    numbers that are infinite or not a number.
     """
 
     score: str = ACCURACY
@@ -153,6 +155,7 @@ class ResultFields(Struct, kw_only=True):
     evaluation_by_class: dict[str, dict[str, float]] = {}
     evaluation_by_client: dict[str, dict[str, float]] = {}
     fit: dict[str, float] = {}
+    unchanged: dict[str, list[int]] = {}
     deviation: float | None = None
     client_accuracy: dict[str, float] = {}
     agreed_after: int | None = None

@@ -240,8 +240,16 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             metrics=metrics,
             by_class=self._by_class(server.model),
             fit=next((one.fit for one in reversed(self.rounds) if one.fit), {}),
+            unchanged=self._unchanged(),
             **self._evaluated(),
         )
+
+    def _unchanged(self) -> dict[str, list[int]]:
+        """The rounds in which a client of private training sent the model as it was, by its name."""
+        if self._server.settings.private is None:
+            return {}
+        found = {name: list(device.seen("unchanged")) for name, device in self._named.devices.items()}
+        return {name: rounds for name, rounds in found.items() if rounds}
 
     # Each round
 

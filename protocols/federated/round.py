@@ -244,11 +244,13 @@ class Usable(NamedTuple):
 class TrainingClient(RoundsClient[TrainingSettings]):
     """The steps of ClientUpdate (`fedavg.FedAvgClient`). The state of additions between rounds is stored on the disk.
 
-    For observers, `ending` is the end of its latest part, and `pseudo` are the pseudo-labels of its points in round
-    `labelled_in`.
+    For observers, `ending` is the end of its latest part, `pseudo` are the pseudo-labels of its points in round
+    `labelled_in`, and `unchanged` are the rounds of private training in which it sent the model as it was, because its
+    own had numbers that are infinite or not a number.
     """
 
     labelled_in = Observed(int)
+    unchanged: Observed[tuple[int, ...]] = Observed(tuple)
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
     call = TrainingRound
     basis = b""
@@ -349,6 +351,7 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         layout = jobs.layout(settings.spec)
         if not np.isfinite(decode(model, layout)).all():  # nobody else may see it in what is sent
             refuse(self, "send a model with numbers that are infinite or not a number: it sends the model unchanged")
+            self.unchanged = (*self.unchanged, self.round)
         private, numbers = settings.private, layout.numbers
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
         if private.noise is not None:

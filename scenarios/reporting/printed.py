@@ -191,6 +191,7 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
         )
         lines.append(Labelled("agreed", f"labels of public points changed {changes}"))
     lines += message_lines(result.message_bytes)
+    lines += unchanged_lines(result.unchanged)
     lines += privacy_lines(result.privacy) + randomised_lines(result.randomised)
     if result.scored_selected is not None:
         chosen = f"(round {result.selected_round}, by held-out points)"
@@ -225,6 +226,17 @@ def outcome_lines(result: Result, absences: Sequence[Absence] = ()) -> list[Labe
     if left := len(absences) - _LOSSES:
         lost += [Labelled("", f"{left} more: tacit events {result.folder}")] if left > 0 else []
     return lines + (lost or [Labelled("lost", "nobody")])
+
+
+def unchanged_lines(unchanged: Mapping[str, Sequence[int]]) -> list[Labelled]:
+    """A line on the clients of dp-fedavg that sent the model without a change, with their rounds."""
+    if not unchanged:
+        return []
+    named = list(unchanged.items())[:_LOSSES]
+    which = "; ".join(f"{name} in round {', '.join(map(str, rounds))}" for name, rounds in named)
+    more = f" and {len(unchanged) - len(named)} more clients" if len(unchanged) > len(named) else ""
+    why = "their training gave numbers that are infinite or not a number, so they sent the model unchanged"
+    return [Labelled("diverged", f"{which}{more}: {why}")]
 
 
 def message_lines(sizes: Mapping[str, int]) -> list[Labelled]:

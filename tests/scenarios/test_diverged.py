@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from tacit.protocols.federated import round as training
 from tacit.protocols.federated.averaging import Update
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
+from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.running.runner import run
 
 COMMON = ["data.limit=200", "data.clients=5", "data.labeled=1.0", "expect={}", "engine=inline"]
@@ -89,3 +91,16 @@ def test_private_training_says_that_a_diverged_client_changes_nothing(
     result = run(load("fedavg-xclp-digits", [*TRAINING, *changes]), out=tmp_path / "run")
     said = [line.text for line in tacit.events(result) if line.party == "client/3" and line.kind == "refused"]
     assert said and "infinite or not a number: it sends the model unchanged" in said[0]
+    assert result.unchanged == {"client/3": [1]} and not result.lost
+    (line,) = [one.text for one in outcome_lines(result) if one.label == "diverged"]
+    assert line.startswith("client/3 in round 1: their training gave numbers that are infinite or not a number")
+    assert msgspec.json.decode((tmp_path / "run" / "result.json").read_bytes())["unchanged"] == {"client/3": [1]}
+
+
+def test_a_learning_rate_that_diverges_is_in_the_output_of_private_training(tmp_path: Path) -> None:
+    changes = ["protocol.name=dp-fedavg", "privacy.noise=1.0", "privacy.clip=1.0", "training.learning_rate=1e30"]
+    result = run(load("fedavg-xclp-digits", [*TRAINING, *changes, "model.name=linear_embedding"]), out=tmp_path / "run")
+    assert result.outcome == "completed" and set(result.unchanged) == {f"client/{i}" for i in range(5)}
+    assert "diverged" in [one.label for one in outcome_lines(result)]
+    calm = run(load("fedavg-xclp-digits", [*TRAINING, *changes[:3]]), out=tmp_path / "calm")
+    assert calm.unchanged == {} and "diverged" not in [one.label for one in outcome_lines(calm)]
