@@ -23,8 +23,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tacit.sim import plugged
 from tacit.sim.cores import uses_all_cores
-from tacit.sim.loop import SimLoop
+from tacit.sim.loop import SimLoop, own_party, own_step
 from tacit.sim.machine import Machine
+from tacit.sim.plugged import executed
 from tacit.sim.seeding import run_seeded
 from tacit.sim.streams import derive
 from tacit.sim.taps import Taps
@@ -293,6 +294,8 @@ class Computing:
         self.seed: int | None = None
         self.planned = 0.0
         self.done = 0.0
+        if executed.records():
+            executed.place_by(lambda: (own_party.get(), own_step.get()))
 
     def plan(self, work: Work) -> None:
         """Announce future work, for the estimate of the time left."""
@@ -311,11 +314,14 @@ class Computing:
             self._begun_by[party] = self._begun_by.get(party, 0) + count
 
     def _drawing(
-        self, party: str, number: int, function: Callable[..., R], arguments: tuple[Any, ...]
+        self, party: str, number: int, function: Callable[..., R], arguments: tuple[Any, ...], step: str = ""
     ) -> tuple[Callable[..., R], tuple[Any, ...]]:
         """The job `function(*arguments)`, the party's `number`-th, as it is submitted: with global generators seeded by
-        its stream if a user's code may run in it."""
-        if self.seed is None or not (plugged.imported() or plugged.is_foreign(function)):
+        its stream if a user's code may run in it. `step`: that of the party, if it has begun."""
+        foreign = bool(plugged.imported()) or plugged.is_foreign(function)
+        if executed.records():
+            function, arguments = executed.located, (party, step, function, arguments)
+        if self.seed is None or not foreign:
             return function, arguments
         seed = int.from_bytes(derive(self.seed, "job", party, number)[:8], "big")
         return run_seeded, (seed, function, arguments)
@@ -365,7 +371,7 @@ class Computing:
         actual = self._stand_in(function)
         elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
         engine = self.engine if elsewhere else self._inline
-        drawing = self._drawing(party, self._begun_by[party], actual, arguments)
+        drawing = self._drawing(party, self._begun_by[party], actual, arguments, step)
         job: Job[R] | None = self._begun(party, function, arguments) if self._ahead else None
         if job is None and not self._cost.measures:
             job = engine.submit(*drawing)

@@ -174,13 +174,13 @@ def _repeat(engine: str | None, console: Console, result: Result) -> bool:
     import shutil
 
     from tacit.scenarios.console import printing
-    from tacit.scenarios.running.repeated import again, unseeded
+    from tacit.scenarios.running.repeated import again, lines_of
     from tacit.scenarios.seeing.compare import divergence
     from tacit.sim.labelled import Labelled
     from tacit.sim.units import format_duration
 
     printing.print_lines(console, [Labelled("repeat", "runs again in another process, with another PYTHONHASHSEED")])
-    second = again(result.folder, engine)
+    second, executions = again(result.folder, engine)
     common, parts = divergence(result.folder, second)
     if parts is None:
         printing.print_lines(console, [Labelled("repeat", f"both runs have the same {common:,} events")])
@@ -193,7 +193,7 @@ def _repeat(engine: str | None, console: Console, result: Result) -> bool:
     how = f"differs in {', '.join(parts.fields)}" if parts.fields else "is in one run only"
     first = f"NOT the same: event {parts.number:,} is the first that differs"
     lines = [Labelled("repeat", first, warns=True), f"  {place}; it {how}"]
-    lines += [f"  {file}, line {line}: {why}" for file, line, why in unseeded()]
+    lines += [f"  {line}" for line in lines_of(event.party, event.step, executions)]
     lines += [f"  the second run: {second}; tacit compare {result.folder} {second} shows both"]
     printing.print_lines(console, lines)
     return False

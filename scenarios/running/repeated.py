@@ -8,34 +8,20 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from tacit.scenarios.running.folder import FolderError
 from tacit.sim import plugged
+from tacit.sim.plugged.executed import VARIABLE, Execution, executions_in, unseeded_in
 
-__all__ = ["again", "unseeded"]
-
-_TIMES = dict.fromkeys(("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"), "the time")
-_NEW = "a new generator without a seed"
-_BITS = ("RandomState", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-_WITHOUT_SEED = {f"numpy.random.{name}": _NEW for name in _BITS} | {"random.Random": _NEW}
-"""Calls that give other values in each run if they have no argument."""
-
-_ALWAYS = {
-    **{f"time.{name}": what for name, what in _TIMES.items()},
-    **dict.fromkeys(("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.date.today"), "the time"),
-    **dict.fromkeys(("os.urandom", "random.SystemRandom", "uuid.uuid1", "uuid.uuid4"), "the operating system's"),
-    **dict.fromkeys(("torch.seed", "torch.random.seed"), "the operating system's"),
-    **{f"secrets.{name}": "the operating system's" for name in ("token_bytes", "token_hex", "randbelow", "randbits")},
-    "hash": "differs with PYTHONHASHSEED for texts",
-    "id": "an address in memory",
-}
-"""Calls that give other values in each run."""
+__all__ = ["again", "lines_of", "unseeded"]
 
 
-def again(first: Path, engine: str | None = None) -> Path:
-    """Run the scenario of the run folder `first` in another process, and return the new folder beside it.
+def again(first: Path, engine: str | None = None) -> tuple[Path, list[Execution]]:
+    """Run the scenario of the run folder `first` in another process, and return the new folder beside it, with the
+    unseeded calls in plugins that the run has executed.
 
     `engine` replaces the scenario's. Raises FolderError if no run begins.
     """
@@ -43,11 +29,14 @@ def again(first: Path, engine: str | None = None) -> Path:
     command = [sys.executable, "-m", "tacit", "run", str(first), "--out", str(second)]
     command += [] if engine is None else ["--engine", engine]
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    ended = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True)
+    with NamedTemporaryFile(prefix="tacit-executed-") as file:
+        environment = {**os.environ, "PYTHONHASHSEED": seed, VARIABLE: file.name}
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        executions = executions_in(Path(file.name))
     if not (second / "result.json").is_file():
         said = (ended.stderr or ended.stdout).strip().splitlines()
         raise FolderError(f"the second run did not begin: {said[-1] if said else f'exit code {ended.returncode}'}")
-    return second
+    return second, executions
 
 
 def _free(path: Path) -> Path:
@@ -65,30 +54,30 @@ def unseeded() -> list[tuple[str, int, str]]:
         path = str(getattr(sys.modules[name], "__file__", None) or name)
         try:
             source = plugged.source(name) if plugged.is_plugged(name) else Path(path).read_bytes()
-            found += [(path, line, what) for line, what in _calls(ast.parse(source))]
+            found += [(path, line, what) for _, line, what in unseeded_in(ast.parse(source))]
         except (OSError, SyntaxError, ValueError, KeyError):
             continue  # not a file of Python
     return found
 
 
-def _calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    known: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                known[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else ""
-        elif isinstance(node, ast.ImportFrom):
-            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Set | ast.SetComp):
-            yield node.iter.lineno, "the order of a set, which differs with PYTHONHASHSEED for texts"
-        if not isinstance(node, ast.Call):
-            continue
-        written = ast.unparse(node.func)
-        first, dot, rest = written.partition(".")
-        name = f"{known[first]}{dot}{rest}" if known.get(first) else written
-        reason = _ALWAYS.get(name, "")
-        if not node.args and not node.keywords:
-            reason = reason or _WITHOUT_SEED.get(name, "")
-        if reason:
-            yield node.lineno, f"{written}({'...' if node.args or node.keywords else ''}): {reason}"
+def lines_of(party: str, step: str, executions: Sequence[Execution]) -> list[str]:
+    """A line for each call in plugins that may have made the first different event, which `party` gave in `step`.
+
+    `executions`: the calls that the second run has executed. The nearest ones are named: those of that party in that
+    step; otherwise in its other steps; otherwise those of other parties; otherwise those outside of parties, as in a
+    data set. Without any all calls in the plugins are named. The second run has copies of the plugins, with the same
+    names of files.
+    """
+    calls = unseeded()
+    ranks: list[tuple[str, Callable[[Execution], bool]]] = [
+        (f"{party} executes it in {step}", lambda one: one.party == party and one.step in (step, "")),
+        ("{0.party} executes it in {0.step}", lambda one: one.party == party),
+        ("{0.party} executes it in {0.step}", lambda one: bool(one.party)),
+        ("executed outside of parties", lambda one: not one.party),
+    ]
+    for what, fits in ranks:
+        near = {(Path(one.path).name, one.line): what.format(one) for one in reversed(executions) if fits(one)}
+        places = [((Path(file).name, line), f"{file}, line {line}: {why}") for file, line, why in calls]
+        if found := [f"{text}; {near[place]}" for place, text in places if place in near]:
+            return found
+    return [f"{file}, line {line}: {why}" for file, line, why in calls]

@@ -348,7 +348,12 @@ class _Loader(SourceLoader):
         return _sources[self._name]
 
     def source_to_code(self, data: Any, path: Any = "<string>") -> CodeType:  # type: ignore[override]
-        return compile(_Renamed().visit(ast.parse(data, path)), path, "exec", dont_inherit=True)
+        tree = _Renamed().visit(ast.parse(data, path))
+        if os.environ.get("TACIT_EXECUTED"):  # not imported where nothing is recorded
+            from tacit.sim.plugged.executed import marked
+
+            tree = marked(tree, str(path))
+        return compile(tree, path, "exec", dont_inherit=True)
 
 
 class _Renamed(ast.NodeTransformer):

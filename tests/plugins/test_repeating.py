@@ -133,6 +133,48 @@ def test_check_repeat_names_the_event_and_the_line_that_differ(write: Write) -> 
     assert (path.parent / "a-again").is_dir()
 
 
+SEVERAL = (
+    MODEL.replace("np.random.default_rng().random()", "0").replace("random.gauss(0, 1)", "IN_FORWARD")
+    + """
+def never():
+    return random.Random().random()
+
+def made():
+    return random.Random().random()
+"""
+)
+PLACES = {
+    "server": (
+        {"IN_FORWARD": "0", "np.random.standard_normal(mean.shape)": "random.Random().random()"},
+        "mean + 0.01",
+        "server executes it in train.average",
+    ),
+    "by name": ({"IN_FORWARD": "made()"}, "return random.Random", " executes it in train.update"),
+}
+
+
+@pytest.mark.parametrize(("place", "engine"), [("server", "inline"), ("by name", "pool:2")])
+def test_check_repeat_names_only_the_line_that_the_step_executed(write: Write, place: str, engine: str) -> None:
+    changes, text, who = PLACES[place]
+    plugin = SEVERAL
+    for old, new in changes.items():
+        plugin = plugin.replace(old, new)
+    path = write(plugin, NOISY.replace("rounds = 1", "rounds = 2"))
+    options = ["--check-repeat", "--repeat-engine", engine, "--out", "a"]
+    ended = CliRunner().invoke(app, ["run", str(path), *options])
+    assert ended.exit_code == 1, ended.output
+    lines = [one for one in ended.output.splitlines() if "mine.py, line" in one]
+    number = max(at for at, one in enumerate(plugin.splitlines(), 1) if text in one)
+    assert len(lines) == 1 and f"mine.py, line {number}: random.Random()" in lines[0] and who in lines[0], lines
+
+
+def test_check_repeat_names_the_line_of_a_data_set(write: Write) -> None:
+    drawn = "np.full((120, 5), time.time()) + np.random.standard_normal((120, 5))"
+    path = write("import time\n" + DATA.replace("np.random.standard_normal((120, 5))", drawn), DRAWN)
+    ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])
+    assert ended.exit_code == 1 and "time.time(): the time; executed outside of parties" in ended.output, ended.output
+
+
 def test_check_repeat_passes_a_run_that_repeats_and_refuses_measured_costs(write: Write) -> None:
     path = write(DATA, DRAWN)
     ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])
