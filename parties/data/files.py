@@ -367,7 +367,8 @@ def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[t
 
     Clients are numbered in the order of the sources; a source that names several clients, such as an outline, yields
     all of them. Raises DataError unless all sources have the same columns in the same order, as far as they name them,
-    and write classes in the same way; and for labels that are numbers, whose values would be secrets of the client.
+    and write classes in the same way; and for labels that are numbers, whose values would be secrets of the client:
+    fractions, and whole numbers that look like amounts, not like numbers of classes (`_are_amounts`).
     """
     for source, data in sources:
         if data.points.ndim != 2:
@@ -377,6 +378,10 @@ def write_outline(path: Path, sources: Sequence[tuple[Path, Dataset]]) -> list[t
         if number := next(filter(_is_fraction, data.classes), None):
             problem = f"its label {number!r} is a number and not a class, and an outline would show each such value"
             raise DataError(f"{source}: {problem}; allowed: names of classes, or whole numbers that stand for them")
+        if _are_amounts(wholes := whole_numbers(data), int((data.labels >= 0).sum())):
+            problem = f"its labels are {len(wholes)} whole numbers from {min(wholes)} to {max(wholes)}, which look "
+            problem += "like amounts and not like classes, and an outline would show each such value"
+            raise DataError(f"{source}: {problem}; allowed: names of classes, such as c{min(wholes)}, or few numbers")
     checking.check_sites([(str(source), _without_made_up(data)) for source, data in sources])
     width = sources[0][1].points.shape[1]
     named = (_without_made_up(data).columns for _, data in sources)
@@ -401,6 +406,31 @@ def _is_fraction(name: str) -> bool:
     except ValueError:
         return False
     return math.isfinite(number) and not number.is_integer()
+
+
+def whole_numbers(data: Dataset) -> list[int]:
+    """The names of all classes as whole numbers; [] if some are not."""
+    try:
+        numbers = [float(name) for name in data.classes]
+    except ValueError:
+        return []
+    whole = all(map(math.isfinite, numbers)) and all(map(float.is_integer, numbers))
+    return [*map(int, numbers)] if whole else []
+
+
+_MANY = 20
+"""The most whole numbers that may be those of classes, whatever they are."""
+
+
+def _are_amounts(numbers: Sequence[int], labels: int) -> bool:
+    """Return true if the names of classes are `numbers` that are rather the values of a regression with `labels`.
+
+    They are more than twenty, and either more than half of the labels are different or more than half of the numbers
+    between the smallest and the largest are missing.
+    """
+    if len(numbers) <= _MANY:
+        return False
+    return 2 * len(numbers) > labels or max(numbers) - min(numbers) + 1 > 2 * len(numbers)
 
 
 def is_outline(data: Dataset) -> bool:

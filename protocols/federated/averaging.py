@@ -33,7 +33,6 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -46,24 +45,23 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.parts import Dealt
+from tacit.protocols.federated.drawn import cohorts_of, drawn_notes
 from tacit.protocols.federated.figures import NO_FIGURES, SummedFigures
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.sums import quorum
-from tacit.protocols.sums.members import above, exceeded_by
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
 from tacit.protocols.values import understood
 from tacit.sim.hollow import HollowArray, blank, hollow
-from tacit.sim.shares import rounded_down, rounded_up
+from tacit.sim.shares import rounded_down
 from tacit.sim.wire import Message
 
 __all__ = [
     "ENOUGH", "FIGURES_BYTES", "QUANTISING", "Averages", "Averaging", "Expected", "Plain", "PlainAveraging", "Secure",
-    "SecureAveraging", "Update", "average_work", "cohorts_of", "colluding_of", "fewest_hidden", "figures_of",
-    "update_in", "written",
+    "SecureAveraging", "Update", "average_work", "colluding_of", "fewest_hidden", "figures_of", "update_in", "written",
 ]  # fmt: skip
 
 
@@ -594,36 +592,3 @@ class SecureAveraging(Part):
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         return [self.of.of(tables).opening(called, self.least(tables, called))]
-
-
-def _populations(shards: Mapping[str, Shard]) -> list[int]:
-    """The numbers of clients from which cohorts are drawn: those with labels, or all."""
-    able = sum(1 for shard in shards.values() if shard.labeled.any())
-    return sorted({many for many in (able, len(shards)) if many})
-
-
-def cohorts_of(tables: Any, shards: Mapping[str, Shard]) -> list[int]:
-    """The sizes of the cohorts of a run: drawn from the clients with labels, or from all."""
-    return sorted({rounded_up(tables.training.share, many) for many in _populations(shards)})
-
-
-_TAIL = 40
-"""The exponent of the probability with which a cohort has more colluding clients than is printed."""
-
-
-def drawn_notes(tables: Any, shards: Mapping[str, Shard]) -> list[str]:
-    """A line for each cohort that is drawn from more clients: `training.corrupt_clients` is assumed of the cohort."""
-    found, share = [], tables.training.corrupt_clients
-    for many in _populations(shards):
-        cohort, marked = rounded_up(tables.training.share, many), rounded_up(share, many)
-        assumed = rounded_up(share, cohort)
-        if not assumed or cohort == many:
-            continue
-        tail, _ = exceeded_by(many, marked, cohort, Fraction(1, 2**_TAIL))
-        more = above(many, marked, cohort, assumed)
-        found.append(
-            f"training.corrupt_clients(={share:g}) is assumed of each cohort: {assumed} of {cohort} clients. "
-            f"With {marked} of all {many} corrupt, an honest draw has more than {assumed} with probability {more:.2g}, "
-            f"and more than {tail} with at most 2^-{_TAIL}; a server that draws may call all of them"
-        )
-    return found

@@ -11,9 +11,9 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.learners import LearnerError
-from tacit.parties.learning.metrics import OF_CLASSES, has_classes, metric_name
-from tacit.parties.learning.spec import MODELS, ModelError
-from tacit.parties.learning.tasks import TASKS, task_of
+from tacit.parties.learning.metrics import OF_CLASSES, has_classes, metric_name, score_name
+from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
+from tacit.parties.learning.tasks import TASKS, Task, task_of
 from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
 from tacit.protocols.federated.averaging import Secure
 from tacit.protocols.federated.experiment import (
@@ -118,6 +118,7 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
     own = jobs.metric_names(spec) if tables.training.metrics else ()
     further = (*OF_CLASSES,) if has_classes(spec) else ("test_loss",)
     score = task_of(spec.task).score
+    _check_names(spec)
     known = tuple(dict.fromkeys((*further, *(metric_name(name) for name in own if name != score))))
     for name in tables.training.metrics:
         if name not in known:
@@ -140,6 +141,26 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
         problem = 'in the secure sum of the models, and training.averaging is "plain"'
         ways = 'training.averaging = "secure" or another secure sum, or training.evaluation = "plain" or "none"'
         raise Problem("training.evaluation", f"{asked} adds figures {problem}; allowed: {ways}")
+
+
+def _check_names(spec: ModelSpec) -> None:
+    """Raise Problem if two metrics of a task of one's own are recorded under the same name."""
+    task = task_of(spec.task)
+    if type(task).__module__ == Task.__module__:
+        return
+    further = {name: f"{name} of classes" for name in OF_CLASSES if has_classes(spec) and name != "test_loss"}
+    taken = {**further, "test_loss": "the mean loss"}
+    try:
+        names = jobs.metric_names(spec)
+    except Exception:  # of the user's code, which may measure real points but no two of zeros
+        return
+    for name in names:
+        recorded = score_name(task) if name == task.score else metric_name(name)
+        if recorded in taken:
+            problem = f"the task {toml(spec.task)} has the metric {toml(name)}, which is recorded as {toml(recorded)}, "
+            problem += f"as is {taken[recorded]}"
+            raise Problem("training.task", f"{problem}; rename one of them")
+        taken[recorded] = f"the metric {toml(name)}"
 
 
 def _check_private(tables: TrainingTables) -> None:

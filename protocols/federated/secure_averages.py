@@ -22,10 +22,10 @@ from tacit.protocols.federated.averaging import (
     Secure,
     SecureAveraging,
     Update,
-    cohorts_of,
     colluding_of,
     written,
 )
+from tacit.protocols.federated.drawn import cohorts_of
 from tacit.protocols.federated.noisy_changes import NoisyChangesAveraging
 from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.sums import reports

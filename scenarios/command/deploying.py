@@ -38,6 +38,10 @@ Threads = Annotated[
 ]
 
 
+_SHOWN = 5
+"""The most labels that a note names."""
+
+
 def certify(
     file: SourceFile,
     changes: Set = None,
@@ -75,11 +79,15 @@ def outline(
     debug: Debug = False,
 ) -> int:
     """Write the outline of clients' private data that the other parties need: rows, labels, columns and class names."""
-    from tacit.parties.data.files import load_file, write_outline
+    from tacit.parties.data.files import load_file, whole_numbers, write_outline
 
     sources = [(path, load_file(path, label_column, client_column)) for path in files]
     for number, (rows, labels) in enumerate(write_outline(out, sources)):
         typer.echo(f"client/{number}: {rows} rows, {labels} with a label")
+    if numbers := sorted({number for _, data in sources for number in whole_numbers(data)}):
+        shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
+        what = f"the labels {shown} count as names of classes, and {out} shows all of them"
+        typer.echo(f"note: {what}; if they are amounts, as in a regression, do not send {out}")
     return 0
 
 

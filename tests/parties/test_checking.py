@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tacit.parties.data.checking import check_part, checked
 from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.files import check_against_outline, load_file, write_outline
 from tacit.parties.data.sets import Own
 from tacit.parties.datasets.error import DataError
+from tacit.scenarios.command.main import app
 
 NUMBERS = np.random.Generator(np.random.Philox(1)).standard_normal((12, 4))
 LABELS = np.arange(12) % 3
@@ -151,6 +153,38 @@ def test_classes_that_are_one_number_at_two_sites_are_refused(tmp_path: Path) ->
     sites = [_csv(tmp_path / "p.csv", labels="01"), _csv(tmp_path / "q.csv", labels=("0.0", "1.0"))]
     with pytest.raises(DataError, match=r"q.csv: .*the class '0.0' is written '0' in .*p.csv"):
         write_outline(tmp_path / "outline.csv", [(path, load_file(path)) for path in sites])
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        ([str(25 + 3 * row) for row in range(30)], True),  # nearly all are different
+        ([str(25 + 3 * (row % 25)) for row in range(200)], True),  # most between them are missing
+        ([str(row % 25) for row in range(200)], False),  # 25 classes
+        ([str(row % 10) for row in range(12)], False),
+        ([f"c{25 + 3 * row}" for row in range(30)], False),
+    ],
+)
+def test_an_outline_shows_no_amounts_that_are_whole(tmp_path: Path, labels: list[str], refused: bool) -> None:
+    site, out = tmp_path / "p.csv", tmp_path / "outline.csv"
+    site.write_text("x,label\n" + "".join(f"{row}.5,{label}\n" for row, label in enumerate(labels)))
+    if refused:
+        with pytest.raises(DataError, match=r"p.csv: its labels are \d+ whole numbers from 25 to .* look like amounts"):
+            write_outline(out, [(site, load_file(site))])
+        assert not out.exists()
+    else:
+        assert write_outline(out, [(site, load_file(site))]) == [(len(labels), len(labels))]
+        # An outline of the outline says the same.
+        assert write_outline(tmp_path / "both.csv", [(out, load_file(out))]) == [(len(labels), len(labels))]
+
+
+def test_an_outline_names_the_whole_numbers_that_count_as_classes(tmp_path: Path) -> None:
+    site, out = tmp_path / "p.csv", tmp_path / "outline.csv"
+    site.write_text("x,label\n" + "".join(f"{row}.5,{row % 7}\n" for row in range(30)))
+    done = CliRunner().invoke(app, ["outline", str(site), "--out", str(out)])
+    assert done.exit_code == 0 and "note: the labels 0, 1, 2, 3, 4, ... count as names of classes" in done.output
+    site.write_text("x,label\n" + "".join(f"{row}.5,c{row % 7}\n" for row in range(30)))
+    assert "note" not in CliRunner().invoke(app, ["outline", str(site), "--out", str(out)]).output
 
 
 def test_a_client_whose_columns_are_in_another_order_than_the_outline_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Local training of one's own, optimizers by name, data whose labels are no classes, and what travels, as declared."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -292,3 +293,46 @@ def test_rates_follow_the_schedule() -> None:
 
 def test_another_optimizer_has_the_rate_of_torch(own: Callable[..., Scenario]) -> None:
     assert [jobs.default_rate(name) for name in ("sgd", "adamw", "adagrad")] == [None, 0.001, 0.01]
+
+
+NAMED = """
+import numpy as np
+from tacit import Task, add_task
+from tacit.parties.learning.tasks import Classification
+
+class Named(Task):
+    form, names = "numbers", ()
+    def loss(self, model, batch):
+        return (batch.outputs - batch.targets).square().mean(1)
+    def metrics(self, outputs, targets):
+        return {name: 1.0 for name in self.names}
+
+class Classes(Classification):
+    def metrics(self, outputs, targets):
+        return super().metrics(outputs, targets) | {"auroc": 0.5}
+
+for number, names in enumerate((("bytes", "test_bytes"), ("test_loss",), ("bytes", "other"))):
+    add_task(f"named{number}", "numbers", type(f"Named{number}", (Named,), {"names": names})())
+add_task("classes", "classes", Classes())
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "problem"),
+    [
+        ("named0", 'metric "test_bytes", which is recorded as "test_bytes", as is the metric "bytes"; rename one'),
+        ("named1", 'metric "test_loss", which is recorded as "test_loss", as is the mean loss; rename one'),
+        ("named2", ""),
+        ("classes", 'metric "auroc", which is recorded as "auroc", as is auroc of classes; rename one of them'),
+    ],
+)
+def test_metrics_that_are_recorded_under_one_name_are_an_error(tmp_path: Path, task: str, problem: str) -> None:
+    (tmp_path / "own.py").write_text(PLUGIN + NAMED)
+    (tmp_path / "one.toml").write_text(SCENARIO)
+    data = [] if task == "classes" else ["data.name=numbers", "model.name=linear"]
+    changes = [*data, f"training.task={task}"]
+    if not problem:
+        assert load(tmp_path / "one.toml", changes).training.task == task
+        return
+    with pytest.raises(ScenarioError, match=re.escape(problem)):
+        load(tmp_path / "one.toml", changes)
