@@ -100,7 +100,8 @@ class Opening:
     carry C. `opens` returns the probability that the sum is opened where, of a number of clients that joined, another
     number is left from masking to the end; None where it depends on more than these numbers. `masks`: clients send
     masked values, so that a sum that is not opened ends the run. `drawn`, where more than these numbers decides: the
-    number of `DRAWN` drawn rounds with a sum if each called client is lost with a probability before it is in.
+    number of `DRAWN` drawn rounds with a sum if each called client is lost with a probability before it is in; or,
+    with `once_dealt`, between its keys and its masked values.
     """
 
     fewest: int
@@ -108,6 +109,7 @@ class Opening:
     opens: Callable[[int, int], float | None] = lambda joined, left: 1.0 if left == joined else None
     masks: bool = True
     drawn: Callable[[float], int] | None = None
+    once_dealt: bool = False
 
     def begins(self, joined: int) -> bool:
         """Return true if a sum begins among `joined` clients."""

@@ -47,6 +47,7 @@ from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.federated.drawn import cohorts_of, drawn_notes
 from tacit.protocols.federated.figures import NO_FIGURES, SummedFigures
+from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.sums import quorum
@@ -591,4 +592,5 @@ class SecureAveraging(Part):
         return max(colluding + 2, tables.training.fewest(hidden))
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        return [self.of.of(tables).opening(called, self.least(tables, called))]
+        signing = signing_colluding(tables, called) if is_signed(tables) else None
+        return [self.of.of(tables).opening(called, self.least(tables, called), signing)]

@@ -467,7 +467,7 @@ class Flamingo(Sum):
         degree = degree_of(joined, self.tolerance, called)
         return Limits(Decryptors.of(joined, self.chosen, self.tolerance, called), degree)
 
-    def opening(self, called: int, least: int) -> Opening:
+    def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
         """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
         drawn = partial(drawn_sums, called, self.chosen, self.tolerance, least)
         return replace(super().opening(called, least), drawn=drawn)

@@ -32,7 +32,10 @@ takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one'
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
+
+import numpy as np
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
@@ -42,7 +45,7 @@ from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.outcome import Abort
-from tacit.protocols.parts import Among, Part, messages_in
+from tacit.protocols.parts import DRAWN, Among, Part, messages_in
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.dealing import (
     SHARE,
@@ -59,10 +62,14 @@ from tacit.protocols.sums.dealing import (
 )
 from tacit.protocols.sums.refusal import Least, refuse
 from tacit.protocols.values import announced, values_of
+from tacit.sim.streams import generator
 from tacit.sim.trace import Fact
 from tacit.sim.wire import Message
 
-__all__ = ["SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "gather", "spare"]
+__all__ = [
+    "SHARED", "Acquainted", "DealingInGraph", "FreshKeys", "Neighbours", "announce", "deal", "drawn_sums", "gather",
+    "spare",
+]  # fmt: skip
 
 
 SHARED = (DealtShares, Survivors, Revealed)
@@ -199,6 +206,24 @@ def spare(clients: int, called: int, tolerance: Tolerance) -> int | None:
     except NotCarried:  # such a round is lost
         return 0
     return None if degree.complete else degree.k - degree.threshold
+
+
+@cache
+def drawn_sums(clients: int, tolerance: Tolerance, least: int, lost: float) -> int:
+    """The number of `DRAWN` drawn rounds with a sum if each of the `clients` is `lost` with a probability once it has
+    dealt: it sends no masked values, and no shares. `least`: the fewest clients in a sum.
+
+    Raises ValueError where the graph is complete, so that numbers alone decide, or carries no sum at all.
+    """
+    degree = degree_of(clients, tolerance, clients)
+    if degree.complete:
+        raise ValueError(f"clients(={clients}) must be more: all of them are neighbours")
+    random, names = generator(0, "drawn sums among neighbours", clients), tuple(map(str, range(clients)))
+    graph = Graph(names, tuple(names[place] for place in random.permutation(clients)), degree.k)
+    around = np.array([[int(other) for other in graph.neighbours(name)] for name in names])
+    left = random.random((DRAWN, clients)) >= lost
+    enough = left.sum(axis=1) >= max(degree.threshold, least)  # as in `Announced.too_few`
+    return sum(int(left[number][around].sum(axis=1).min() >= degree.threshold) for number in np.flatnonzero(enough))
 
 
 class DealingInGraph(Part):

@@ -48,6 +48,7 @@ sums of several rounds reveal together where a client's vectors in them are alik
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -489,8 +490,9 @@ class SecAgg(_Dealing):
     def fewest(self, min_clients: int) -> int:
         return max(super().fewest(min_clients), self.threshold or 0)
 
-    def opening(self, called: int, least: int) -> Opening:
-        return opening_of(SumBounds(self.kind, least, colluding=self.tolerance.of(called).colluding), self.threshold)
+    def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
+        bounds = SumBounds(self.kind, least, colluding=self.tolerance.of(called).colluding)
+        return opening_of(bounds, self.threshold, signing)
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         own, signing = super()._settings(group, settings), group.identities
@@ -519,6 +521,10 @@ class SecAggPlus(_Dealing):
         if not degree.complete:
             return super().opens(called, least, joined, left)
         return float(left >= quorum.fewest_left(joined, degree.threshold, least, degree.colluding))
+
+    def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
+        drawn = partial(neighbours.drawn_sums, called, self.tolerance, least)
+        return replace(super().opening(called, least), drawn=drawn, once_dealt=True)
 
     def check(self, called: int) -> None:
         try:
@@ -601,15 +607,17 @@ class SecureSum(Phase):
         return [opening_of(bounds) for bounds in self.sums(tables, called)]
 
 
-def opening_of(bounds: SumBounds, chosen: int | None = None) -> Opening:
+def opening_of(bounds: SumBounds, chosen: int | None = None, signing: int | None = None) -> Opening:
     """The conditions under which a sum with these `bounds` is opened, in which all clients deal with all.
 
-    `chosen`: the least threshold of shares that the scenario sets; None: as many as secrecy needs.
+    `chosen`: the least threshold of shares that the scenario sets; None: as many as secrecy needs. `signing`: how many
+    clients may sign whatever the server likes, where survivors are signed; None: they are not.
     """
     least, colluding = bounds.fewest, bounds.colluding
 
     def opens(joined: int, left: int) -> float:
-        threshold = quorum.threshold_of(chosen, joined, colluding)
+        signatures = 0 if signing is None else consistency.needed(joined, signing)
+        threshold = quorum.threshold_of(max(chosen or 0, signatures), joined, colluding)
         return float(left >= quorum.fewest_left(joined, threshold, least, colluding))
 
     return Opening(max(least, chosen or 0), opens=opens)

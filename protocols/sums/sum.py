@@ -161,8 +161,11 @@ class Sum(Part):
         """The probability that a sum of at least `least` clients is opened, as `Opening.opens` returns it."""
         return 1.0 if left == joined else None
 
-    def opening(self, called: int, least: int) -> Opening:
-        """The conditions of a sum of at least `least` clients, in a round that calls this number."""
+    def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
+        """The conditions of a sum of at least `least` clients, in a round that calls this number.
+
+        `signing`: how many clients may sign whatever the server likes, where survivors are signed; None: they are not.
+        """
         return Opening(least, partial(self.limits, called), partial(self.opens, called, least))
 
     def check(self, called: int) -> None:

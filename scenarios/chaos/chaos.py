@@ -84,9 +84,10 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
         raise ScenarioError(
             called("--set"), "fault", either(f"{problem}; allowed: --replay, which takes those given", problem)
         )
-    own = promising(read(scenario, changes))
-    absent = [number for number, client in enumerate(own.scenario.client) if client.availability]
+    written = read(scenario, changes, without_data=True).scenario  # what is ignored may not fit the rest
+    absent = [number for number, client in enumerate(written.client) if client.availability]
     ours += [f'client.{number}.availability=""' for number in absent]
+    own = promising(read(scenario, [*changes, *ours]))
     if "protocol.key_bits" not in keys:
         ours += ["protocol.key_bits=512", "protocol.insecure_keys=true"]
     if plan.quick and "data.limit" not in keys:
@@ -95,7 +96,7 @@ def ready(scenario: Source, plan: Plan, changes: Sequence[str]) -> tuple[Loaded,
     most = PROTOCOLS[own.scenario.protocol.name].quick
     if plan.quick and not keys & set(most):
         ours += [f"{key}={min(attrgetter(key)(own.scenario), number)}" for key, number in most.items()]
-    return promising(read(scenario, [*changes, *ours])), len(own.scenario.fault) + len(absent)
+    return promising(read(scenario, [*changes, *ours])), len(written.fault) + len(absent)
 
 
 def promising(loaded: Loaded) -> Loaded:

@@ -81,6 +81,9 @@ _FEWEST, _PER_CLIENT = 240, 24
 _FEW = 200
 """The most clients among which the points of digits are enough; `synthetic` has enough for more."""
 
+_PREDICTED = 40
+"""The most clients of the prediction from which expectations follow; among more it takes minutes."""
+
 _CALM = Expect(outcome="completed", lost_at_most=1)
 
 _OF_FAULTS = {
@@ -115,7 +118,10 @@ def starter(wanted: Wanted, folder: Path) -> str:
 
 
 def _expected(scenario: Scenario) -> Expect:
-    """The expectations for a run of `scenario` with a fault, from a prediction."""
+    """The expectations for a run of `scenario` with a fault, from a prediction, of few clients where there are many."""
+    if scenario.data.clients > _PREDICTED:
+        few = structs.replace(scenario.data, clients=_PREDICTED, limit=_PREDICTED * _PER_CLIENT)
+        scenario = structs.replace(scenario, data=few)
     found = predict_run(scenario, "the new scenario")
     most = max(1, len({loss.party for loss in found.lost}))
     return Expect(outcome=found.outcome, lost_at_most=most)  # type: ignore[arg-type]  # of a run that has ended

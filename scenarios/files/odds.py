@@ -132,10 +132,10 @@ def odds_of(scenario: Scenario, dropouts: Sequence[Dropout] = (), share: float =
 
 def refusals_of(scenario: Scenario) -> Refusals | None:
     """The drawn rounds without a sum where no formula applies, but losses are drawn in each round; None elsewhere."""
-    keys, lost = _lost_in_a_round(scenario)
-    if not lost or scenario.data.clients > _MOST_OF_AVERAGES:
+    if scenario.data.clients > _MOST_OF_AVERAGES or (opening := _drawn(scenario)) is None:
         return None
-    without = _without_sum(scenario, lost)
+    keys, lost = _lost_in_a_round(scenario, opening.once_dealt)
+    without = _without_sum(scenario, lost) if lost else None
     if not without:
         return None
     training = scenario.training
@@ -149,18 +149,27 @@ def refusals_of(scenario: Scenario) -> Refusals | None:
 
 def _without_sum(scenario: Scenario, lost: float) -> int | None:
     """The number of drawn rounds without a sum; None if a formula decides, or too many clients may be lost."""
-    drawn = [one.drawn for one in PROTOCOLS[scenario.protocol.name].openings(scenario, _called(scenario)) if one.drawn]
+    opening = _drawn(scenario)
     try:
-        return DRAWN - drawn[0](lost) if len(drawn) == 1 else None
+        return None if opening is None or opening.drawn is None else DRAWN - opening.drawn(lost)
     except ValueError:
         return None
 
 
-def _lost_in_a_round(scenario: Scenario) -> tuple[tuple[str, ...], float]:
+def _drawn(scenario: Scenario) -> Opening | None:
+    """The only sum of a round of which drawn rounds show whether it is opened; None if there is none."""
+    found = [one for one in PROTOCOLS[scenario.protocol.name].openings(scenario, _called(scenario)) if one.drawn]
+    return found[0] if len(found) == 1 else None
+
+
+def _lost_in_a_round(scenario: Scenario, once_dealt: bool) -> tuple[tuple[str, ...], float]:
     """The keys of faults that take a share or a count of all clients down in each round, and the probability that a
-    client is lost by them before it has sent masked values. Each step of a fault is equally likely."""
+    client is lost by them before it has sent masked values. Each step of a fault is equally likely.
+
+    `once_dealt`: only clients that have dealt keys for the round count.
+    """
     stages, keys, kept = _stages(scenario), list[str](), 1.0
-    places = _COUNTED["average"]
+    places = [stage for stage, place in _COUNTED["average"].items() if place == _MASKED or not once_dealt]
     enrolment = {step.name for step in ENROLL}
     for number, fault in enumerate(scenario.fault):
         if not isinstance(fault, Crash | Leave) or not fault.is_drawn or fault.party not in ("client/*", "client/?*"):

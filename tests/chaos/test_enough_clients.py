@@ -49,6 +49,20 @@ def test_a_sum_over_too_few_of_those_that_began_it_is_refused_and_breaks_no_prom
         assert (found.outcome, found.broken) == (outcome, ())
 
 
+@pytest.mark.parametrize(("corrupt", "struck"), [("", 3), ("protocol.corrupt_clients=0.2", 3)])
+def test_signed_survivors_are_enough_only_if_their_signatures_are(tmp_path: Path, corrupt: str, struck: int) -> None:
+    """A third of ten clients may sign twice, so seven must sign: chaos knows it, and a run with six has no sum."""
+    file = tmp_path / "ten.toml"
+    file.write_text(AVERAGED)
+    scenario = load(file, ["training.min_clients=2", "protocol.identity=signed", *([corrupt] if corrupt else [])])
+    openings = PROTOCOLS[scenario.protocol.name].openings(scenario, 10)
+    assert [left for left in range(1, 11) if always_opens(openings, 10, left)] == [7, 8, 9, 10]
+    for number, outcome in ((struck, "completed"), (struck + 1, "aborted")):
+        crash = Fault(party="client/*", count=number, step="sum.mask")
+        found = verdict(structs.replace(scenario, fault=(crash,)))
+        assert (found.outcome, found.broken) == (outcome, ())
+
+
 def test_clients_are_enough_if_they_are_however_many_of_the_others_join() -> None:
     two_thirds = Opening(3, opens=lambda joined, left: float(3 * left > 2 * joined))
     assert [left for left in range(7) if always_opens([two_thirds], 6, left)] == [5, 6]

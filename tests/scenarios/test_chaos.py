@@ -15,6 +15,7 @@ from tacit import Scenario, load
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.promises import Promise
 from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, failure_of, verdict
+from tacit.scenarios.chaos.chaos import ready
 from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.promises import GENERAL, promises_of
 from tacit.scenarios.chaos.report import failure_lines, write_findings
@@ -22,7 +23,7 @@ from tacit.scenarios.chaos.schedules import random_schedules, single_crashes, te
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.faults import faults_of
-from tacit.scenarios.schema.scenario import Fault
+from tacit.scenarios.schema.scenario import Fault, ScenarioError
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event, Trace
 
@@ -183,6 +184,26 @@ def test_the_scenarios_own_faults_are_ignored_and_keys_are_short(quick: Path) ->
     assert result.exit_code == 0, result.output
     assert "the scenario's own (1) are ignored" in result.stdout
     assert json.loads(Path("here/chaos.json").read_text())["runs"][0]["outcome"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        '[[fault]]\nkind = "crash"\nparty = "client/7"\nat = "hamming.encode"\n',
+        'lost_includes = ["client/7"]\n',
+        '[[client]]\nname = "client/0"\navailability = "nobody.csv"\n',
+    ],
+    ids=["fault", "expect", "availability"],
+)
+def test_what_is_ignored_need_not_fit_the_rest(quick: Path, ignored: str) -> None:
+    """A fault of client/7 is an error where a campaign has three clients, except that a campaign brings its own."""
+    quick.write_text(quick.read_text() + ignored)
+    changes = ["data.clients=3", "data.limit=9"]
+    with pytest.raises(ScenarioError):
+        load(quick, changes)
+    loaded, aside = ready(quick, Plan(quick=True), changes)
+    assert not loaded.scenario.fault and not any(one.availability for one in loaded.scenario.client)
+    assert aside == ("lost" not in ignored)
 
 
 def test_a_failure_is_shrunk_printed_and_replays(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,13 @@ from typer.testing import CliRunner
 import tacit
 from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.command import starter
 from tacit.scenarios.command.main import app
 from tacit.scenarios.command.starter import FAULTS, NETWORKS, SCHEMA_FILE
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.json_schema import scenario_schema
 from tacit.scenarios.files.splits import split_data
+from tacit.scenarios.running.prediction import Prediction, predict_run
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +110,24 @@ def test_a_file_can_be_made_for_every_network(tmp_path: Path, network: str) -> N
 
 def test_a_file_whose_fault_aborts_the_run_expects_the_abort(tmp_path: Path) -> None:
     assert run_new_scenario(tmp_path / "few.toml", "--clients", "3").outcome == "aborted"
+
+
+def test_what_many_clients_are_expected_to_do_is_predicted_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prediction of label propagation among 700 clients would take minutes and gigabytes."""
+    seen = list[int]()
+
+    def noted(scenario: tacit.Scenario, where: str = "") -> Prediction:
+        seen.append(scenario.data.clients)
+        return predict_run(scenario, where)
+
+    monkeypatch.setattr(starter, "predict_run", noted)
+    code, output = new(tmp_path / "many.toml", "--clients=700", "--protocol=fedavg")
+    assert code == 0, output
+    scenario = tacit.load(tmp_path / "many.toml")
+    assert (seen, scenario.data.clients) == ([40], 700)
+    assert (scenario.expect.outcome, scenario.expect.lost_at_most) == ("completed", 1)
 
 
 def test_a_file_can_use_a_protocol_of_a_plugin_beside_the_file(tmp_path: Path) -> None:

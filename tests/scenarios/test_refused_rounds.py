@@ -1,4 +1,4 @@
-"""The caution where a sum of Flamingo would often be refused for the losses that a scenario's faults foresee."""
+"""The caution where a scenario's own faults would often leave a round without a sum of Flamingo or among neighbours."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from tacit import load
 from tacit.protocols.crypto.regular_graph import Tolerance
+from tacit.protocols.sums import neighbours
 from tacit.protocols.sums.flamingo import drawn_sums
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.odds import refusals_of
@@ -59,6 +60,27 @@ def test_a_sum_that_is_often_refused_gets_a_line_with_a_value_by_which_it_is_not
     assert advised is not None and advised.without == found.fewer
 
 
+def test_sums_among_neighbours_get_the_line_for_losses_of_those_that_have_dealt(file: Path) -> None:
+    """Clients that are lost before they make keys are in no graph, which is drawn of the others."""
+    in_graph = [*SMALL, "training.averaging=secagg+"]
+    (line,) = tolerance_cautions(load(file, in_graph))
+    found = refusals_of(load(file, in_graph))
+    assert found is not None and found.value == 0.3
+    assert 10 <= found.without <= 30 and found.fewer <= 5
+    assert f"{found.without} of 40 drawn rounds end without a sum of secagg+" in line
+    assert tolerance_cautions(load(file, [*in_graph, "fault.0.step=train.update"])) == []
+    assert tolerance_cautions(load(file, [*in_graph, "training.tolerated_dropouts=0.3"])) == []
+    few = ["data.clients=5", "training.min_clients=2", "training.averaging=secagg+"]
+    assert refusals_of(load(file, few)) is None  # a complete graph, of which a formula knows all
+
+
+def test_drawn_sums_among_neighbours_need_the_least_clients_and_neighbours() -> None:
+    tolerance = Tolerance()
+    shares = [neighbours.drawn_sums(30, tolerance, 2, lost) for lost in (0.0, 0.2, 0.3, 0.4, 1.0)]
+    assert shares == sorted(shares, reverse=True) and (shares[0], shares[-1]) == (40, 0)
+    assert neighbours.drawn_sums(30, tolerance, 30, 0.2) == 0
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -93,8 +115,15 @@ def test_predict_prints_the_line(file: Path) -> None:
 
 
 @pytest.mark.long
-def test_predicted_runs_of_one_round_end_without_a_sum_as_often_as_drawn_ones(file: Path) -> None:
-    scenario = load(file, [*SMALL, "training.rounds=1"])
+@pytest.mark.parametrize("averaging", ["flamingo", "secagg+"])
+def test_predicted_runs_of_one_round_end_without_a_sum_as_often_as_drawn_ones(file: Path, averaging: str) -> None:
+    scenario = load(file, [*SMALL, "training.rounds=1", f"training.averaging={averaging}"])
     lost = sum(not one.completed for one in fates_of(scenario, range(24)))
-    drawn = 40 - drawn_sums(30, None, Tolerance(0.1, 0.1, 40, 1), 18, 0.3)
+    tolerance = Tolerance(0.1, 0.1, 40, 1)
+    with_sum = (
+        drawn_sums(30, None, tolerance, 18, 0.3)
+        if averaging == "flamingo"
+        else neighbours.drawn_sums(30, tolerance, 18, 0.3)
+    )
+    drawn = 40 - with_sum
     assert abs(lost / 24 - drawn / 40) < 0.4  # three standard deviations of the difference
