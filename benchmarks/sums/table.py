@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.data.splits import named
-from tacit.protocols.federated.secure_averages import ways
+from tacit.protocols.federated.secure_averages import AVERAGINGS
 from tacit.protocols.parts import Part, taken
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.lightsecagg import LightSecAgg
@@ -45,7 +45,7 @@ __all__ = [
     "write_rows",
 ]  # fmt: skip
 
-SUMS = tuple(way for way in ways() if way != "prio3")
+SUMS = tuple(way for way in AVERAGINGS if way != "prio3")
 """The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
 
 NETWORKS = {
@@ -80,7 +80,7 @@ SEED = 1
 @cache
 def _taken(way: str) -> tuple[Step | Part, ...]:
     tables = Scenario()
-    return tuple(taken(ways()[way].takes, lambda key: attrgetter(key)(tables)))
+    return tuple(taken(AVERAGINGS[way].takes, lambda key: attrgetter(key)(tables)))
 
 
 @cache

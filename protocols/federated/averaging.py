@@ -503,6 +503,7 @@ class PlainAveraging(Part):
     """`Plain` as a part of a round of training. Its formula uses the settings of `round.Called`."""
 
     weighs = True
+    description = "the server sees each client's model"
 
     def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
         up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
@@ -537,6 +538,10 @@ class SecureAveraging(Part):
         "client": "with training.value_bits and weights by points: the largest number of labeled points of a client, "
         "unless training.largest_weight is set"
     }
+
+    @property
+    def description(self) -> str:
+        return self.of.description
 
     @property
     def takes(self) -> Sequence[Taken]:

@@ -295,7 +295,7 @@ class FederatedTraining(Declaration):
     def _default_weighting(self, tables: TrainingTables) -> Weighting:
         """The weights in the papers of the algorithm and its update, or equal ones in an average without weights."""
         papers = ALGORITHMS[self.name].weighting, UPDATES[self.value(tables, "training.update")].weighting
-        weighs = secure_averages.ways()[tables.training.averaging].weighs
+        weighs = secure_averages.AVERAGINGS[tables.training.averaging].weighs
         return "points" if weighs and papers == ("points", "points") else "equal"
 
     def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:

@@ -8,6 +8,7 @@ from tacit.parties.learning.metrics import OF_CLASSES
 from tacit.parties.learning.spec import MODELS
 from tacit.parties.learning.tasks import TASKS
 from tacit.protocols.federated.algorithms import UPDATES, Weighting
+from tacit.protocols.federated.secure_averages import AVERAGINGS
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys, about
 
@@ -206,16 +207,11 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "fedavg"
     mu: Annotated[float, about("Weight of the proximal term of `fedprox`.", ge=0)] = 0.01
     averaging: Annotated[
-        Literal["plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"],
+        str,
         about(
-            "`plain`: the server sees each client's model. `secure`: a secure sum, so that the server sees only the "
-            "average. `secagg+`: a secure sum for many clients, in which each client shares secrets with k neighbours "
-            "in a random graph. `lightsecagg`: a secure sum whose opening costs the same whoever is lost; needs "
-            "`training.value_bits`. `committee`: a secure sum with one upload per client, whose shares a committee of "
-            "members adds; needs `training.value_bits`. `prio3`: a sum by two aggregators, the server and a further "
-            "party `helper`, to which clients prove that each number is within `training.clip`; needs "
-            "`training.value_bits` and `training.weighting` = `equal`. `flamingo`: a secure sum with one message per "
-            "client and keys for many rounds, which some clients, the decryptors, open."
+            "Averaging of models, by a secure sum, so that the server sees only the average, or in plain: {listed}.",
+            registry=AVERAGINGS,
+            listed=AVERAGINGS,
         ),
     ] = "plain"
     value_bits: Annotated[

@@ -34,7 +34,7 @@ from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray, blank
 
-__all__ = ["Proved", "out_of_range", "ways"]
+__all__ = ["AVERAGINGS", "Proved", "out_of_range", "ways"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,10 @@ class ProvedAveraging(SecureAveraging):
     takes = (reports.Reports(_task_of, based=True, signs=True),)
     uses = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING[:2])
     weighs = False
+    description = (
+        "a sum by two aggregators, the server and a further party `helper`, to which clients prove that each number is "
+        "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`"
+    )
     learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
@@ -164,3 +168,7 @@ def ways(private: bool = False) -> dict[str, PlainAveraging | SecureAveraging]:
         "secure": NoisyChangesAveraging(private=private) if private else SecureAveraging(),
         "prio3": ProvedAveraging(private=private),
     }
+
+
+AVERAGINGS = ways()
+"""The values of `training.averaging`, without noise."""

@@ -381,6 +381,9 @@ class ByCommittee(Sum):
     """
 
     name: ClassVar[str] = "committee"
+    description: ClassVar[str] = (
+        "a sum with one upload per client, whose shares a committee of members adds; needs `training.value_bits`"
+    )
     kind: ClassVar[str] = "committee"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = SharesSent, VectorShare

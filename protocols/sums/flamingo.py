@@ -449,6 +449,9 @@ class Flamingo(Sum):
     chosen: int | None = None
     renewal: int = 10
     name: ClassVar[str] = "flamingo"
+    description: ClassVar[str] = (
+        "a sum with one message per client and keys for many rounds, which some clients, the decryptors, open"
+    )
     kind: ClassVar[str] = "flamingo"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)

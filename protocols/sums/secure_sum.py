@@ -478,6 +478,7 @@ class SecAgg(_Dealing):
     threshold: int | None = None
     noise: Distributed | None = None
     name: ClassVar[str] = "secure"
+    description: ClassVar[str] = "a sum with masks that all clients share with each other"
     kind: ClassVar[str] = "secure_sum"
     tolerates_share: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
@@ -507,6 +508,9 @@ class SecAggPlus(_Dealing):
     """
 
     name: ClassVar[str] = "secagg+"
+    description: ClassVar[str] = (
+        "a sum for many clients, in which each client shares secrets with k neighbours in a random graph"
+    )
     kind: ClassVar[str] = "secagg+"
     sees_all: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)

@@ -124,6 +124,8 @@ class Sum(Part):
     of_run: Assumed = NOBODY
 
     name: ClassVar[str]
+    description: ClassVar[str]
+    """A line for users who choose a sum."""
     kind: ClassVar[str]
     """The name in `SumBounds` and in `tacit chaos --server`."""
     requests: ClassVar[Requests]

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from tacit.protocols.federated.secure_averages import ways
+from tacit.protocols.federated.secure_averages import AVERAGINGS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
@@ -93,7 +93,7 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
     protocol = PROTOCOLS[scenario.protocol.name]
-    secure = "protocol.identity" in ways()[scenario.training.averaging].uses
+    secure = "protocol.identity" in AVERAGINGS[scenario.training.averaging].uses
     return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
