@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tacit.sim.access import Downlink, Uplink
+from tacit.sim.access import Uplink
 from tacit.sim.clock import Environment
+from tacit.sim.downlink import Downlink
 from tacit.sim.handling import Handler, Handling
 from tacit.sim.machine import Host
 from tacit.sim.wire import Packet

@@ -11,8 +11,10 @@ from itertools import islice, repeat
 
 import numpy as np
 
-from tacit.sim.access import Course, Downlink, Rate, Source, Uplink
+from tacit.sim.access import Uplink
 from tacit.sim.clock import Environment, Line
+from tacit.sim.course import Course, Rate, Source
+from tacit.sim.downlink import Downlink
 from tacit.sim.latency import Latency, uniforms
 from tacit.sim.streams import child
 
@@ -51,7 +53,9 @@ class Passage(Course):
     def __init__(
         self, link: "Link", size: int, deliver: Then, cut: Callable[[str], object], delay: float = 0.0
     ) -> None:
-        super().__init__(size)
+        self.size, self.began, self.flight = size, 0.0, 0.0  # as in a new course, which takes longer to make
+        self.left = self.end = math.inf
+        self.rates = self.arrival = None
         self.link, self.deliver, self.cut, self.delay = link, deliver, cut, delay
 
     @property
@@ -75,7 +79,12 @@ class Passage(Course):
 
     def leave(self) -> None:
         """Travel: the last byte is through the sender's uplink."""
-        self.stop(self.link.now, self.link.land(self.flight, self.arrive))
+        link = self.link
+        now, end = link.now, link.land(self.flight, self.arrive)
+        if self.rates is None:
+            self.left = now
+        else:
+            self.stop(now, end)
 
     def lose(self) -> None:
         """Tell that the sender went down before the bytes were through. Those that have left still arrive."""

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.sim.access import Downlink, Uplink
-from tacit.sim.clock import Environment
+from tacit.sim.access import Uplink, _Leaving
+from tacit.sim.clock import Environment, Timer
+from tacit.sim.downlink import Downlink
 from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link, Passage
 from tacit.sim.plain import Reader, Writer
@@ -278,9 +279,6 @@ class Net:
 
     def moved(self) -> "Net":
         """A new net that continues from the state of this one, as data."""
-        from tacit.sim.access import _Leaving
-        from tacit.sim.clock import Timer
-
         kinds = {kind.__name__: kind for kind in (Passage, Doomed, _Leaving, Timer)}
         writer = Writer(self.parts, kinds)
         accesses = [*self.ups, *self.downs]

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.sim.access import Downlink, Uplink
+from tacit.sim.access import Uplink
 from tacit.sim.clock import Environment
+from tacit.sim.downlink import Downlink
 from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link
 from tacit.sim.loop import SimLoop
