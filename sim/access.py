@@ -93,6 +93,12 @@ class Access:
         self._due = due
         self._timer = None if due == math.inf else self._env.at(due, self._wake)
 
+    def _end_now(self) -> None:
+        """Wake if that is due now: what ends at this moment does so at the old rate, whatever rounding left of it."""
+        if self._timer is not None and self._due <= self._env.now + INSTANT:
+            self._timer.cancel()
+            self._wake()
+
     def _wake(self) -> None:
         raise NotImplementedError
 
@@ -147,6 +153,7 @@ class Uplink(Access):
 
     def stretch(self, factor: float) -> None:
         """Make all work take `factor` times as long from now on; infinity stops it."""
+        self._end_now()
         self._join()
         self._advance()
         self._factor = factor

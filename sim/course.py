@@ -14,19 +14,21 @@ class Rate:
     its next change.
     """
 
-    __slots__ = ("rate", "since", "then", "watchers")
+    __slots__ = ("is_used", "rate", "since", "then", "watchers")
 
     def __init__(self, since: float, rate: float) -> None:
         self.since, self.rate = since, rate
+        self.is_used = False  # by a packet
         self.then: Rate | None = None
         self.watchers: list[Arrival] | None = None
 
     def change(self, now: float, rate: float) -> "Rate":
         """Give the rate that holds from `now` on."""
-        if now == self.since and self.watchers is None:
-            self.rate = rate
+        if not self.is_used or (now == self.since and self.watchers is None):
+            self.since, self.rate = now, rate
             return self
         self.then = Rate(now, rate)
+        self.then.is_used = True
         watchers, self.watchers = self.watchers, None
         for watcher in watchers or ():
             watcher.tell(now)
@@ -64,6 +66,8 @@ class Course:
         rates, arrival = self.rates, self.arrival
         if rates is None:
             return
+        if isinstance(source, Rate):
+            source.is_used = True
         if not isinstance(rates, list):
             if arrival is None and self.began == now:
                 self.rates = source
@@ -89,6 +93,7 @@ class Course:
         rates, arrival = self.rates, self.arrival
         if isinstance(rates, list):
             rates[-1] = (rates[-1][0], rate)
+            rate.is_used = True
             if arrival is not None and arrival.place == len(rates) - 1:
                 arrival.source = rate
                 rate.watch(arrival)

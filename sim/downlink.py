@@ -118,20 +118,23 @@ class Downlink(Access):
 
         As `take`, but such packets pass one after another: only the time since the latest one counts.
         """
-        if self._arrivals is None and not (self._row or self._waiting or self._backlog or self._free):
-            now, rate = self._env.now, self._now_rate  # the most frequent case: it has passed as it came
-            if size <= rate * (min(lasted, now - self._idle_since) + INSTANT):
-                self._at = self._idle_since = now
-                self._served = 0.0
-                then()
-                return
-        self._begin()
-        more = float(size)
+        more, now = float(size), self._env.now
+        is_alone = self._arrivals is None and not self._row  # most often
+        if is_alone:
+            self._advance(now)
+        else:
+            self._begin()
         if self._is_idle:
-            more = self._use(more, lasted)
+            self._served = 0.0
+            if self._free:
+                more = self._use(more, lasted)
+            else:
+                more = max(0.0, more - self._now_rate * min(lasted, now - self._idle_since))
+                self._idle_since = now
         self._free = None
         self._wait(more, then)
-        self._gather()
+        if not is_alone:
+            self._gather()
 
     def _begin(self) -> None:
         if self._row:
@@ -142,6 +145,7 @@ class Downlink(Access):
 
     def stretch(self, factor: float) -> None:
         """Make all work take `factor` times as long from now on; infinity stops it."""
+        self._end_now()
         if self._row:
             self._spread()
         self._catch_up()

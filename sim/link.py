@@ -75,6 +75,8 @@ class Passage(Course):
         self.flight = link.draw() + self.delay
         if self.size > PACKET and link.down is not None and link.up is not None and self.flows:
             self.rates = source
+            if isinstance(source, Rate):
+                source.is_used = True
             link.down.expect(self)
 
     def leave(self) -> None:
