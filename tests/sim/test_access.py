@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -422,3 +423,70 @@ def test_a_stored_net_continues_bit_for_bit(program: Program, when: float) -> No
     net.run(when)
     restored = net.moved()
     assert restored.run() == net.run()
+
+
+# Chunks that arrive as a whole
+
+CHUNKS = st.lists(st.tuples(TIMES, st.integers(1, 30_000), st.floats(0, 12)), min_size=1, max_size=12)
+
+
+def through(chunks: list[tuple[float, int, float]], slow: list[tuple[float, float]], rate: float) -> list[float]:
+    """When each of `chunks` (when it came, its bytes, and for how many seconds) is through a line of `rate`.
+
+    The line does the work of each, after that of all which came before, in the earliest time that it has from the
+    first byte on: so it fills the free pieces of a timetable.
+    """
+    turns = [0.0, *(time for time, _ in slow), math.inf]
+    factors = [1.0, *(factor for _, factor in slow)]
+    free = [(a, b, rate / factor) for (a, b), factor in zip(pairwise(turns), factors, strict=True)]
+    ends = []
+    for now, size, lasted in chunks:
+        left, end, kept = float(size), now, []
+        for a, b, pace in free:
+            start = max(a, now - lasted)
+            if left <= 1e-9 * size or b <= start:
+                kept.append((a, b, pace))
+                continue
+            seconds = min(left / pace, b - start)
+            left -= seconds * pace
+            end = max(now, start + seconds)
+            kept += [(x, y, pace) for x, y in ((a, start), (start + seconds, b)) if y > x]
+        free = kept
+        ends.append(end)
+    return ends
+
+
+@given(CHUNKS, st.lists(st.tuples(TIMES, st.sampled_from([1.0, 2.0, 10.0])), max_size=3, unique_by=lambda one: one[0]))
+def test_a_chunk_uses_idle_time_while_it_comes_in(
+    chunks: list[tuple[float, int, float]], slow: list[tuple[float, float]]
+) -> None:
+    chunks, slow = sorted(chunks, key=lambda one: one[0]), sorted(slow)
+    env = Environment()
+    down = Downlink(env, 1000.0)
+    ended: dict[int, float] = {}
+
+    def end(place: int) -> None:
+        ended[place] = env.now
+
+    for time, factor in slow:
+        env.at(time, partial(down.stretch, factor))
+    for place, (time, size, lasted) in enumerate(chunks):
+        env.at(time, partial(down.take, size, lasted, partial(end, place)))
+    while env.live:
+        env.step()
+    expected = through(chunks, slow, 1000.0)
+    # Chunks end in order, as a stream delivers them: one that has its time already waits for those before it.
+    expected = [max(expected[: place + 1]) for place in range(len(expected))]
+    assert [ended[place] for place in range(len(chunks))] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_one_chunk_does_not_cancel_the_idle_time_of_another() -> None:
+    """Two senders at half the rate of the line: neither waits for the other."""
+    env = Environment()
+    down = Downlink(env, 1000.0)
+    ended: list[float] = []
+    for time in (60.0, 61.0):
+        env.at(time, partial(down.take, 30_000, 60.0, lambda: ended.append(env.now)))
+    while env.live:
+        env.step()
+    assert ended == [60.0, 61.0]
