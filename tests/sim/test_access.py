@@ -339,15 +339,31 @@ def test_a_packet_that_slows_is_served_as_its_bytes_arrive() -> None:
     check(program)
 
 
-def test_a_small_packet_does_not_cancel_idle_time() -> None:
-    packets = (Packet(0.0, 0, 0, 100_000, 0.1), Packet(9.999, 1, 0, 1, 0.0))
-    program = Program((10_000.0, 1e6), (10_000.0,), packets)
-    assert found(program)[0] == pytest.approx(10.1, rel=1e-4)
-    check(program)
+def taken(*chunks: tuple[float, int, float], slow: float = math.inf) -> list[float]:
+    """When chunks are through a line of 10 kB/s that is ten times as slow from `slow` on."""
+    env = Environment()
+    down = Downlink(env, 10_000.0)
+    ended: list[float] = []
+    env.at(slow, partial(down.stretch, 10.0))
+    for time, size, lasted in chunks:
+        env.at(time, partial(down.take, size, lasted, lambda: ended.append(env.now)))
+    while env.live:
+        env.step()
+    return ended
+
+
+def test_one_byte_does_not_cancel_idle_time() -> None:
+    assert taken((10.0, 1, 0.0), (10.1, 100_000, 10.05)) == pytest.approx([10.0001, 10.1])
+
+
+def test_one_chunk_does_not_cancel_the_idle_time_of_another() -> None:
+    """Two senders at half the rate of the line: neither waits for the other."""
+    assert taken((60.0, 300_000, 60.0), (61.0, 300_000, 60.0)) == [60.0, 61.0]
 
 
 def test_idle_time_counts_at_the_rate_it_had() -> None:
     """What came in at the full rate has passed, whatever the rate is afterwards."""
+    assert taken((9.0, 90_000, 9.0), (10.0, 1_000, 0.1), slow=9.0) == pytest.approx([9.0, 10.9])
     packets = (Packet(0.0, 0, 0, 100_000, 0.0),)
     program = Program((10_000.0,), (10_000.0,), packets, slow_downs=((9.0, 0, 10.0),))
     assert found(program)[0] == pytest.approx(9.0 + 10.0)
@@ -478,15 +494,3 @@ def test_a_chunk_uses_idle_time_while_it_comes_in(
     # Chunks end in order, as a stream delivers them: one that has its time already waits for those before it.
     expected = [max(expected[: place + 1]) for place in range(len(expected))]
     assert [ended[place] for place in range(len(chunks))] == pytest.approx(expected, rel=1e-6, abs=1e-6)
-
-
-def test_one_chunk_does_not_cancel_the_idle_time_of_another() -> None:
-    """Two senders at half the rate of the line: neither waits for the other."""
-    env = Environment()
-    down = Downlink(env, 1000.0)
-    ended: list[float] = []
-    for time in (60.0, 61.0):
-        env.at(time, partial(down.take, 30_000, 60.0, lambda: ended.append(env.now)))
-    while env.live:
-        env.step()
-    assert ended == [60.0, 61.0]
