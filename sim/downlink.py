@@ -22,7 +22,7 @@ class Downlink(Access):
     must know how much waits: as the last byte of a packet arrives, or its own rate changes.
 
     A packet or chunk that arrives as a whole (`take`) waits as a whole, except for what the line could have served of
-    it while it came in and the line had nothing to do. Such time is used once.
+    it while it arrived and the line had nothing to do. Such time is used once.
     """
 
     __slots__ = (
@@ -238,7 +238,8 @@ class Downlink(Access):
             arrival = self._follow(course)
             if (first := arrival.due) < now:
                 arrival.go_to(first)
-                self._served = arrival.rate * (now - first)  # any number would do
+                rate = course.size / (course.left - course.began) if course.left <= first else arrival.rate
+                self._served = rate * (now - first)  # any number would do
                 arrival.due, self._free = math.inf, None
                 arrival.go_to(now)
                 self._open, self._inflow = 1, arrival.rate
