@@ -48,7 +48,7 @@ Source = float | Rate
 class Course:
     """The course of a packet's `size` bytes: at which rates they left, from `began` to `left` (infinite until then).
 
-    They arrive `flight` seconds later, the last one at `end`: later still if it must not overtake. `rates` are None for
+    `size` is 0 where the rates are not those of all bytes. They arrive `flight` seconds later, the last one at `end`: later still if it must not overtake. `rates` are None for
     a packet that arrives as a whole.
     """
 
@@ -83,10 +83,20 @@ class Course:
     def stop(self, now: float, end: float, *, is_cut: bool = False) -> None:
         """Note that no byte leaves after `now`, and that the last one arrives at `end`; `is_cut`: others never left."""
         self.left, self.end = now, end
-        if is_cut and isinstance(self.rates, float):
-            self.rates = [(self.began, self.rates)]
+        if is_cut:
+            self.size = 0
         if self.arrival is not None:
             self.arrival.tell(now)
+
+    @property
+    def is_steady(self) -> bool:
+        """True if all bytes left at one rate."""
+        rates = self.rates
+        if isinstance(rates, list):
+            if len(rates) > 1:
+                return False
+            rates = rates[0][1]
+        return not isinstance(rates, Rate) or rates.then is None or rates.then.since >= self.left
 
     def rejoin(self, rate: Rate) -> None:
         """Continue at the shared `rate` in a restored world."""
@@ -181,6 +191,7 @@ class Arrival:
         if self.place >= 0:
             rest = [(rates[self.place][0], self.source), *rates[self.place + 1 :]] if isinstance(rates, list) else None
             course.rates = rest or self.source
+            course.size = 0 if isinstance(rates, list) or isinstance(self.source, Rate) else course.size
         return course
 
     def _step(self) -> None:
@@ -191,7 +202,7 @@ class Arrival:
         then = source.then if isinstance(source, Rate) else None
         if place < 0:
             self.place, source = 0, rates[0][1] if isinstance(rates, list) else rates
-            if isinstance(rates, float) and course.left < math.inf:
+            if course.size and course.left <= course.began + course.flight and course.is_steady:
                 source = course.size / (course.left - course.began)  # up to rounding, it is this
         elif self.has_left:
             self.is_over = True

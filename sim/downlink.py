@@ -195,8 +195,6 @@ class Downlink(Access):
             one = self._arrivals[number] = course.arrival = Arrival(self, course, number)
             if is_open:
                 one.go_to(self._at)
-                if isinstance(course.rates, float) and not one.has_left:
-                    one.rate = one.source = rate  # which may not have been the mean yet
                 self._count_in(one, rate, self._at)
             else:
                 self.look(one, course.began + course.flight)
