@@ -37,13 +37,24 @@ def _key_stream(key: bytes, start: int, size: int) -> bytes:
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
     """A numpy generator for the world's own randomness (latency, loss, partition), never for cryptography."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(int.from_bytes(derive(seed, *names)))))
+    return np.random.Generator(np.random.Philox(_sequence(derive(seed, *names))))
 
 
 def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
     """The `number`-th generator, counted from 0, that `generator(seed, *names)` spawns, without making the others."""
-    key = int.from_bytes(derive(seed, *names))
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key, spawn_key=(number,))))
+    return np.random.Generator(np.random.Philox(_sequence(derive(seed, *names), number)))
+
+
+def _sequence(key: bytes, *spawned: int) -> np.random.SeedSequence:
+    """The seed sequence of the number `key` (big-endian) with this spawn key, as numpy makes it, in half the time.
+
+    numpy mixes the words of the number, from the lowest on, and then those of the spawn key; without zeros at the end
+    of the number.
+    """
+    words = np.frombuffer(key, ">u4")[::-1]
+    if not words[-1]:
+        return np.random.SeedSequence(int.from_bytes(key), spawn_key=spawned)
+    return np.random.SeedSequence(np.array((*words, *spawned), np.uint32))
 
 
 @dataclass

@@ -6,6 +6,7 @@ It needs no torch.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -71,6 +72,7 @@ class Batches:
     points: int
 
     @classmethod
+    @lru_cache(4096)  # a server asks for each of its clients in each round
     def plan(cls, labeled: int, others: int, most: int, least: int = 1) -> "Batches":
         """The batches of an epoch over these numbers of labeled and other points, with at most `most` labeled ones a
         batch. If a batch would have fewer than `least` points, the epoch has no step.

@@ -58,7 +58,8 @@ def enlarged(
     """The cohort `members` with up to `extra` others; the other arguments are those of `draw`."""
     if not extra:
         return tuple(members)
-    others = [name for name in clients if name not in members and (labeled.get(name) or not only_labeled)]
+    drawn = frozenset(members)
+    others = [name for name in clients if name not in drawn and (labeled.get(name) or not only_labeled)]
     chosen = {*members, *some(others, extra, source)}
     return tuple(name for name in clients if name in chosen)
 

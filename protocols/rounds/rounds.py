@@ -398,8 +398,9 @@ class RoundsServer(Server, Generic[S, R]):
             self.disk[_OPENED] = number, began, self.clients  # before anybody can know of it
             members = self.select_clients(number)
             self.disk[_OPENED] = number, began, self.may_call(members)
-            due = [name for name in self.clients if name not in members and name not in self.enrolled]
-            asked = [name for name in due if name in self.present]
+            called, present = frozenset(members), frozenset(self.present)
+            due = [name for name in self.clients if name not in called and name not in self.enrolled]
+            asked = [name for name in due if name in present]
             if not self.ended:  # all were asked before
                 self.lose(due, _NOT_ENROLLED, _ENROLLING)
             elif self.calls_all:
