@@ -387,6 +387,38 @@ def test_the_loop_returns_the_result_or_raises_the_error_of_its_main_task() -> N
         run(fail)
 
 
+def test_an_error_in_a_callback_is_reported_and_the_loop_goes_on() -> None:
+    reported: list[dict[str, Any]] = []
+    error = LookupError("it is not there")
+
+    def fail() -> None:
+        raise error
+
+    async def work(loop: SimLoop) -> str:
+        loop.set_exception_handler(lambda _, context: reported.append(context))
+        loop.call_soon(fail)
+        loop.call_later(1, fail)
+        await asyncio.sleep(2)
+        return "done"
+
+    assert run(work) == "done"
+    assert [context["exception"] for context in reported] == [error, error]
+    assert all("fail" in context["message"] for context in reported)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_in_a_callback_ends_the_loop(stop: type[BaseException]) -> None:
+    def interrupt() -> None:
+        raise stop
+
+    async def work(loop: SimLoop) -> None:
+        loop.call_later(1, interrupt)
+        await asyncio.sleep(2)
+
+    with pytest.raises(stop):
+        run(work)
+
+
 def test_the_loop_works_in_a_runner_of_asyncio() -> None:
     async def main() -> float:
         await asyncio.gather(*(asyncio.sleep(n) for n in range(5)))

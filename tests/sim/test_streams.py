@@ -39,6 +39,28 @@ def test_generators_repeat_and_differ_by_name_and_seed() -> None:
     assert len(drawn) == 8
 
 
+@given(st.integers(), names, st.integers(0, 5))
+def test_generators_and_their_children_are_those_that_numpy_makes_of_the_derived_number(
+    seed: int, path: list[str], number: int
+) -> None:
+    sequence = np.random.SeedSequence(int.from_bytes(derive(seed, *path)))
+    theirs = sequence.spawn(number + 1)[number]
+    for ours, other in ((generator(seed, *path), sequence), (child(seed, *path, number=number), theirs)):
+        assert np.array_equal(ours.random(4), np.random.Generator(np.random.Philox(other)).random(4))
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 3, 4, 5, 8, 31, 32])
+def test_numbers_that_begin_with_zeros_have_the_generators_that_numpy_makes(
+    zeros: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of four billion derived numbers has a word less."""
+    key = bytes(zeros) + bytes(range(zeros + 1, 33))
+    monkeypatch.setattr("tacit.sim.streams.derive", lambda *names: key)
+    theirs = np.random.SeedSequence(int.from_bytes(key))
+    assert generator(1).random() == np.random.Generator(np.random.Philox(theirs)).random()
+    assert child(1, number=0).random() == np.random.Generator(np.random.Philox(theirs.spawn(1)[0])).random()
+
+
 def test_streams_are_the_same_in_another_process_whatever_its_hash_seed() -> None:
     script = (
         "from tacit.sim.streams import *; "

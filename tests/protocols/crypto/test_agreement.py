@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.agreement import KeyPair, SharedSecret, derive_key
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret, StandIn, derive_key
 from tacit.sim.streams import Entropy
 
 P = 2**255 - 19
@@ -69,6 +69,14 @@ def test_every_context_derives_its_own_key() -> None:
     keys = {derive_key(b"s", b"run", *context) for context in contexts}
     keys |= {derive_key(b"s", b"other run", *context) for context in contexts}
     assert len(keys) == 2 * len(contexts)
+
+
+def test_a_stand_in_gives_the_keys_of_the_same_secret_except_for_masks() -> None:
+    real, stand_in = (SharedSecret(kind(b"s" * 32), b"run", 1, ("a#1", "b#1")) for kind in (bytes, StandIn))
+    assert stand_in.is_stand_in and not real.is_stand_in
+    assert real.key("root", 2) == stand_in.key("root", 2) == stand_in.key("root", 2)
+    assert real.key_of_mask("mask", 1) == real.key("mask", 1)
+    assert stand_in.key_of_mask("mask", 1) == b""
 
 
 @pytest.mark.parametrize("public", [bytes(32), b"\1" + bytes(31), bytes(31), bytes(33)])

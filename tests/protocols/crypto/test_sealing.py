@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.agreement import SharedSecret, StandIn
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 
 
@@ -49,6 +49,38 @@ def test_equal_messages_are_sealed_to_different_bytes() -> None:
     a, b = channel_ends()
     bodies = [sender.seal(bytes(64), b"")[12:] for sender in (a, a, b, b)]
     assert len(set(bodies)) == 4
+
+
+def ends_of(secret: bytes, *, run: bytes = b"run", number: int = 1, other: str = "b#1") -> list[PairChannel]:
+    shared = SharedSecret(secret, run, number, ("a#1", other))
+    return [PairChannel(shared, lower=True), PairChannel(shared, lower=False)]
+
+
+@given(st.binary(max_size=50), st.binary(max_size=20), st.integers(0, 10**6), st.integers(0, 7))
+def test_a_prediction_seals_to_the_same_sizes_and_refuses_the_same_messages(
+    text: bytes, bound: bytes, place: int, bit: int
+) -> None:
+    for secret in (b"s" * 32, StandIn(b"s" * 32)):
+        sender, receiver = ends_of(secret)
+        sealed = sender.seal(text, bound)
+        assert len(sealed) == len(text) + OVERHEAD
+        flipped = bytearray(sealed)
+        flipped[place % len(sealed)] ^= 1 << bit
+        strangers = [
+            ends_of(type(secret)(b"t" * 32))[1], ends_of(secret, run=b"nur")[1], ends_of(secret, number=2)[1],
+            ends_of(secret, other="b#2")[1], sender,
+        ]  # fmt: skip
+        refused = [(receiver, bytes(flipped), bound), (receiver, sealed, bound + b"x")]
+        for end, data, context in [*refused, *((stranger, sealed, bound) for stranger in strangers)]:
+            with pytest.raises(ValueError, match="does not verify"):
+                end.open(data, context)
+        receiver.bind(b"shown")
+        with pytest.raises(ValueError, match="does not verify"):
+            receiver.open(sealed, bound)
+        receiver = ends_of(secret)[1]
+        assert receiver.open(sealed, bound) == text
+        with pytest.raises(ValueError, match="came twice"):
+            receiver.open(sealed, bound)
 
 
 @given(st.permutations(range(7)))
