@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto.transfers import Words, transfers
@@ -64,6 +63,8 @@ class Columns:
 
     @functools.cached_property
     def _ciphers(self) -> list[Any]:
+        from Crypto.Cipher import AES  # takes a tenth of a second, which commands without transfers need not
+
         return [AES.new(each, AES.MODE_ECB) for each in self._keys]
 
     def rows(self, first: int, count: int, sent: bytes | None = None, select: bytes = b"") -> Words:

@@ -7,12 +7,10 @@ multiplied first (Pippenger, FOCS 1976). Times depend on the exponents.
 The points are pycryptodome's here, which add in place; `curve_points` has those of `groups`.
 """
 
-import copy
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from Crypto.PublicKey.ECC import EccPoint
 from gmpy2 import mpz
 
 from tacit.protocols.crypto.curve_points import INFINITY, Point, decode
@@ -29,17 +27,11 @@ _REMEMBERED = 1 << 13
 """Public points that are kept after they were decoded: in a simulation, many parties decode the same ones."""
 
 
-class _Movable(EccPoint):
-    """A point that is copied as it is: pycryptodome's own way by coordinates takes as long as half a power."""
-
-    def copy(self) -> "_Movable":
-        """A point of its own, which sums, products and the inverse are then made of in place."""
-        return copy.copy(self).set(self)
-
-
 def movable(point: Point) -> Any:
     """The point as pycryptodome's, which adds in place. Raises ValueError for one off the curve."""
-    return _Movable(int(point.x), int(point.y), "p256")
+    from tacit.protocols.crypto.movable_points import MovablePoint
+
+    return MovablePoint(int(point.x), int(point.y), "p256")
 
 
 def settled(point: Any) -> Point:

@@ -47,7 +47,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from Crypto.Cipher import AES
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto import naor_pinkas
@@ -239,6 +238,8 @@ class PadHash:
 
     @functools.cached_property
     def _pi(self) -> Any:
+        from Crypto.Cipher import AES  # as in `columns`
+
         return AES.new(self._key, AES.MODE_ECB)
 
     def fill(self, use: int, rows: Words, first: int, out: Words) -> Words:

@@ -22,14 +22,16 @@ key of its own, and a context that names the task and its parameters: the algori
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from Crypto.Hash import TurboSHAKE128
 
 from tacit.protocols.crypto.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, OneHotVec, Sum, SumVec
 from tacit.protocols.crypto.vdaf.prime_field import FIELD128, Elements, PrimeField
 from tacit.protocols.crypto.vdaf.proof_system import ProofSystem
+
+if TYPE_CHECKING:
+    from Crypto.Hash import TurboSHAKE128
 
 __all__ = ["InvalidReport", "PrepareState", "Prio3", "derive_seed", "expand"]
 
@@ -71,7 +73,9 @@ def expand(field: PrimeField, seed: bytes, tag: bytes, binder: bytes, count: int
     return field.decode(data)
 
 
-def _absorb(seed: bytes, tag: bytes, binder: bytes) -> TurboSHAKE128.TurboSHAKE:
+def _absorb(seed: bytes, tag: bytes, binder: bytes) -> "TurboSHAKE128.TurboSHAKE":
+    from Crypto.Hash import TurboSHAKE128  # takes a tenth of a second, which commands without a sum need not
+
     stream = TurboSHAKE128.new(domain=1)
     stream.update(len(tag).to_bytes(2, "little") + tag + bytes([len(seed)]) + seed)
     stream.update(binder)
