@@ -9,8 +9,8 @@ import os
 import re
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -278,6 +278,8 @@ def _read(
     except ScenarioError as error:
         raise ScenarioError(where, error.key, error.problem) from None
     rest = [change for change in changed if not _owns(change[0])]
+    if filled:
+        _leave_to_the_run(raw, {key for key, _ in rest}, where)
     _apply(raw, rest, Path.cwd())
     _retitle(raw, dict(rest), path.stem)
     _apply(raw, (cell or {}).items(), path.parent)
@@ -299,6 +301,28 @@ def _read(
     given = _without_defaults(raw) if filled else raw
     lacking = needless(given, scenario) if layout is None else {}
     return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
+
+
+_WEIGHED_BY = frozenset(("protocol.name", "training.update"))
+"""The keys of the algorithm that the default of training.weighting follows from."""
+
+
+def _leave_to_the_run(raw: Table, changed: Collection[str], where: str) -> None:
+    """Remove what an earlier run filled in from the tables of its folder, if a `changed` key may give another value.
+
+    Those are the weighting of its algorithm, and the number of clients of its data.
+    """
+    training, data = raw.get("training", {}), raw.get("data", {})
+    if data.get("partition") == "natural" and not {"data.path", "data.name"}.isdisjoint(changed):
+        data.pop("clients", None)
+    if "weighting" not in training or _WEIGHED_BY.isdisjoint(changed):
+        return
+    with suppress(ScenarioError):  # which the changes may mend
+        own = _scenario(converted(raw, where))
+        if own.protocol.name in PROTOCOLS:
+            free = structs.replace(own, training=structs.replace(own.training, weighting=None))
+            if PROTOCOLS[own.protocol.name].prepared(free).training.weighting == own.training.weighting:
+                del training["weighting"]
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:

@@ -51,6 +51,39 @@ def test_the_default_follows_from_the_update_and_the_average(tiny: Path, changes
     assert load(tiny, ["protocol.name=fedavg", *changes]).training.weighting == wanted
 
 
+def test_over_a_run_or_its_scenario_another_algorithm_weighs_as_its_own_paper_does(tiny: Path, tmp_path: Path) -> None:
+    """A folder says what its run derived; a weighting that was chosen against the default stays."""
+    folder = run(load(tiny, ["protocol.name=fedavg", "training.rounds=1"]), out=tmp_path / "run").folder
+    assert tomllib.loads((folder / "scenario.toml").read_text())["training"]["weighting"] == "points"
+    for source in (folder, load(folder)):
+        assert load(source).training.weighting == "points"
+        assert load(source, ["training.rounds=2"]).training.weighting == "points"
+        assert load(source, ["protocol.name=scaffold"]).training.weighting == "equal"
+        assert load(source, ["training.update=scaffold"]).training.weighting == "equal"
+        assert load(source, ["protocol.name=scaffold", "training.weighting=points"]).training.weighting == "points"
+    chosen = load(tiny, ["protocol.name=fedavg", "training.weighting=equal"])
+    assert load(chosen, ["protocol.name=fedprox"]).training.weighting == "equal"
+
+
+def test_over_other_data_a_run_has_the_clients_of_those(tmp_path: Path) -> None:
+    def rows(clients: int, labels: int) -> str:
+        lines = [f"{i % 7},{-i},{i % labels},site {i % clients}" for i in range(12 * clients)]
+        return "\n".join(["a,b,label,client", *lines, ""])
+
+    scenario = tmp_path / "natural.toml"
+    (tmp_path / "two.csv").write_text(rows(2, 2))
+    (tmp_path / "three.csv").write_text(rows(3, 2))
+    scenario.write_text(
+        'title = "t"\n[data]\npath = "two.csv"\npartition = "natural"\nlabeled = 1.0\n'
+        '[protocol]\nname = "fedavg"\nmin_clients = 2\n[model]\nname = "linear"\n[training]\nrounds = 1\nepochs = 1\n'
+    )
+    folder = run(load(scenario), out=tmp_path / "run").folder
+    other = f"data.path={tmp_path / 'three.csv'}"
+    assert load(folder).data.clients == load(folder, ["training.rounds=2"]).data.clients == 2
+    assert load(folder, [other]).data.clients == 3
+    assert load(folder, [other, "data.clients=3"]).data.clients == 3
+
+
 def gradient(shard: Shard, model: NDArray[np.float64]) -> NDArray[np.float64]:
     """The gradient of the mean cross-entropy of softmax regression, with weight decay."""
     points, count = shard.points.reshape(len(shard.labels), -1).astype(np.float64), len(shard.labels)
