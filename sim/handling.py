@@ -113,8 +113,12 @@ class Handler(Span):
         return [queue, self._timer, self._due, self._left, self._factor, self._slowness, self._beyond]
 
     def restore(self, state: list[Any]) -> None:
-        """Continue from a `state`; the timer is not started again."""
-        queue, self._timer, self._due, self._left, self._factor, self._slowness, self._beyond = state
+        """Continue from a `state`; the timer is not started again.
+
+        A state of an earlier version lacks the seconds beyond full speed: they are counted from now on.
+        """
+        queue, self._timer, self._due, self._left, self._factor, self._slowness, *beyond = state
+        self._beyond = beyond[0] if beyond else 0.0
         self._queue = deque((seconds, then, cut) for seconds, then, cut in queue)
         self._report(as_before=True)
         self._held.count(self._slowness, self._host)

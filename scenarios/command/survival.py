@@ -28,6 +28,9 @@ _WORTH = 5.0
 _EVERY = 5.0
 """The seconds between two shares of runs that survive so far, as progress."""
 
+_TELLING = 2.0
+"""The seconds of the first run after which its rounds tell how long all runs take."""
+
 _FEW = 2
 """The most parties that are listed for each step."""
 
@@ -75,7 +78,7 @@ def survival(
                 found.append(
                     survival_of(
                         one.loaded, runs, loss, at_a_time, one.values, report, needed, kept, partial=True,
-                        for_costs=FOR_COSTS,
+                        for_costs=FOR_COSTS, first_run=report.round,
                     )
                 )  # fmt: skip
             except KeyboardInterrupt:
@@ -104,7 +107,8 @@ def survival(
 
 
 class _Report:
-    """Shows the progress of the runs of one combination; after its first run, the time that all of them take.
+    """Shows the progress of the runs of one combination; the time that all of them take, once a round of the first run
+    tells it, and again after the first run.
 
     `combinations`: those whose time is estimated, 0 for none.
     """
@@ -113,18 +117,48 @@ class _Report:
         self._console, self._tell, self._what = console, tell, what
         self._combinations, self._jobs = combinations, jobs
         self._so_far, self._said = "", 0.0
+        self._runs, self._began, self._guessed = 0, time.perf_counter(), False
+
+    def round(self, number: int, rounds: int) -> None:
+        """Show that the first run has reached this of its `rounds`, and the time that follows from those before."""
+        from tacit.scenarios.console import printing
+
+        now = time.perf_counter()
+        if number == 1:  # what is loaded and built once takes no time in the other runs
+            self._began = now
+            return
+        if now - self._said >= _EVERY:
+            self._said = now
+            self._tell(f"{self._what}: the first run, round {number} of {rounds}", 0, self._runs)
+        seconds = (now - self._began) / (number - 1) * rounds
+        if self._guessed or not self._combinations or now - self._began < _TELLING:
+            return
+        self._guessed = True
+        at_a_time, left = self._at_a_time(), self._runs * self._combinations - 1
+        whole = seconds + left * seconds / min(at_a_time, left or 1)
+        if whole >= _WORTH:
+            words = f"about {format_duration(whole)} for {left + 1:,} runs, {at_a_time} at a time"
+            of_one = (
+                f"about {format_duration(seconds)} for the first one, by its first {number - 1:,} of {rounds:,} rounds"
+            )
+            printing.print_lines(self._console, [f"time      {words}: {of_one}"])
+
+    def _at_a_time(self) -> int:
+        from tacit.sim.cores import cores
+
+        return self._jobs if isinstance(self._jobs, int) else cores()
 
     def __call__(self, done: int, survived: int, runs: int, seconds: float) -> None:
         from tacit.scenarios.console import printing
-        from tacit.sim.cores import cores
 
+        self._runs = runs
         if done and (now := time.perf_counter()) - self._said >= _EVERY:
             self._so_far, self._said = f", {survived:,} of {done:,} survive", now
         self._tell(f"{self._what}: runs{self._so_far}", done, runs)
         left = runs * self._combinations - done
         if not seconds or not self._combinations:
             return
-        at_a_time = self._jobs if isinstance(self._jobs, int) else cores()
+        at_a_time = self._at_a_time()
         whole = left * seconds / min(at_a_time, left or 1)
         if whole >= _WORTH:
             words = f"about {format_duration(whole)} for {left:,} more runs, {at_a_time} at a time"

@@ -1,6 +1,6 @@
 """The fates of runs under losses. Each run computes on hollow values; only its end and its costs are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from msgspec import Struct, structs
@@ -14,8 +14,12 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
+from tacit.sim.trace import Event
 
-__all__ = ["Fate", "fate_of", "fates_of"]
+__all__ = ["Fate", "Watch", "fate_of", "fates_of"]
+
+Watch = Callable[[int, int], object]
+"""Called with the number of each round that a run reaches, and the number of planned rounds."""
 
 
 class Fate(Struct, frozen=True):
@@ -51,8 +55,9 @@ def fates_of(
     scenario: Scenario,
     seeds: Sequence[int],
     where: str = "",
+    watch: Watch | None = None,
 ) -> list[Fate]:
-    """Return the fate of a run of `scenario` with each of `seeds`.
+    """Return the fate of a run of `scenario` with each of `seeds`; `watch` sees the rounds of each.
 
     Files that one run loads, such as its data set, are kept for the next. Raises ScenarioError, naming `where` and the
     seed, for a run that cannot be made.
@@ -60,14 +65,14 @@ def fates_of(
     found = []
     for seed in seeds:
         own = structs.replace(scenario, seed=seed, engine="inline")
-        found.append(_in_words(own, f"{where} with seed {seed}".strip()))
+        found.append(_in_words(own, f"{where} with seed {seed}".strip(), watch))
     return found
 
 
-def _in_words(scenario: Scenario, where: str) -> Fate:
+def _in_words(scenario: Scenario, where: str, watch: Watch | None) -> Fate:
     """Return `fate_of` the scenario. Raises ScenarioError of one line that names `where` for its errors."""
     try:
-        return fate_of(scenario)
+        return fate_of(scenario, watch)
     except Problem as error:
         raise ScenarioError(where, error.key, error.problem) from error
     except ScenarioError:
@@ -77,10 +82,19 @@ def _in_words(scenario: Scenario, where: str) -> Fate:
         raise ScenarioError(where, "protocol.name", problem) from error
 
 
-def fate_of(scenario: Scenario) -> Fate:
+def fate_of(scenario: Scenario, watch: Watch | None = None) -> Fate:
     """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
+    reached = rounds = 0
+
+    def note(event: Event) -> None:
+        nonlocal reached
+        if event.round > reached:
+            reached = event.round
+            assert watch is not None
+            watch(reached, rounds)
+
     metered = energy_meter(scenario)
-    sinks = [metered[1]] if metered else []
+    sinks: list[Callable[[Event], None]] = [*([metered[1]] if metered else []), *([note] if watch else [])]
     simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
     with closing(simulation):
         rounds = simulation.round[1]

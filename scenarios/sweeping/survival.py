@@ -20,7 +20,7 @@ from tacit.scenarios.files.odds import Odds, odds_of, rounds_needed
 from tacit.scenarios.files.reading import Loaded
 from tacit.scenarios.files.result import data_frame
 from tacit.scenarios.files.splits import material_of
-from tacit.scenarios.running.fates import Fate, fates_of
+from tacit.scenarios.running.fates import Fate, Watch, fates_of
 from tacit.scenarios.running.kept_fates import Kept
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.scenario import Scenario
@@ -401,6 +401,7 @@ def survival_of(
     kept: Kept | None = None,
     partial: bool = False,
     for_costs: int | None = None,
+    first_run: Watch | None = None,
 ) -> Survival:
     """Return the fates of `runs` runs of the scenario, with its seed and the following ones.
 
@@ -408,7 +409,7 @@ def survival_of(
     its rounds. The number of processes, `jobs`, does not change the result; None takes one for each core if the first
     run shows that the others take long. Runs that are `kept` are not made again, and those that end are added. If
     `partial`, an interrupt after the first run ends the work, and the result is `interrupted`. Where a formula gives
-    the probability, at most `for_costs` runs are made.
+    the probability, at most `for_costs` runs are made. `first_run` sees the rounds of the first run.
 
     Raises ScenarioError, and KeyboardInterrupt.
     """
@@ -434,7 +435,7 @@ def survival_of(
     try:
         if left:
             began = time.perf_counter()
-            first = fates_of(lossy, left[:1], loaded.where)
+            first = fates_of(lossy, left[:1], loaded.where, first_run)
             seconds = time.perf_counter() - began
             add(first)
             at_a_time = jobs if jobs is not None else cores() if len(left) * seconds > _LONG else 1

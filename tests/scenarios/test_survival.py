@@ -5,11 +5,14 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from rich.console import Console
 from scipy import stats
 from typer.testing import CliRunner, Result
 
@@ -21,10 +24,11 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.committee import Committee
 from tacit.protocols.sums.quorum import FEW_VALUES
+from tacit.scenarios.command import survival as survival_command
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import dropouts
 from tacit.scenarios.files.odds import odds_of
-from tacit.scenarios.files.reading import read
+from tacit.scenarios.files.reading import load, read
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.fates import Fate, fates_of
 from tacit.scenarios.running.kept_fates import Kept
@@ -423,7 +427,7 @@ def test_runs_that_have_ended_are_kept_and_not_made_again(tmp_path: Path, monkey
     file, made = tmp_path / "kept.jsonl", []
     whole = survival_of(PLAIN, 6, ["30%@rowsums.mask"])
 
-    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "") -> list[Fate]:
+    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "", *watch: Any) -> list[Fate]:
         if len(made) == 4:
             raise KeyboardInterrupt
         made.extend(seeds)
@@ -444,6 +448,29 @@ def test_runs_that_have_ended_are_kept_and_not_made_again(tmp_path: Path, monkey
     assert len(made) == 2 and not other.interrupted
 
 
+def test_a_long_first_run_tells_its_rounds_and_the_time_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round takes 10 s: 40 s for each of 9 runs, two at a time; what comes before the first round is not repeated."""
+    clock, out, told = [0.0], Console(record=True, width=200), list[str]()
+    monkeypatch.setattr(survival_command, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    report = survival_command._Report(out, lambda what, done, runs: told.append(what), "phones", 1, 2)
+    report(0, 0, 9, 0.0)
+    for number in (1, 2, 3, 4):
+        clock[0] += 100.0 if number == 1 else 10.0
+        report.round(number, 4)
+    assert told[1:] == [f"phones: the first run, round {number} of 4" for number in (2, 3, 4)]
+    (line,) = out.export_text(clear=False).splitlines()
+    assert line == (
+        "time      about 3 min 20 s for 9 runs, 2 at a time: about 40 s for the first one, by its first 1 of 4 rounds"
+    )
+
+
+def test_the_rounds_of_the_first_run_are_seen_as_they_begin() -> None:
+    scenario = load("fedavg-xclp-digits", ["protocol.name=fedavg", "training.rounds=3", "data.limit=200", "expect={}"])
+    seen = list[tuple[int, int]]()
+    watched = fates_of(scenario, [1], "", lambda number, rounds: seen.append((number, rounds)))
+    assert seen == [(1, 3), (2, 3), (3, 3)] and watched == fates_of(scenario, [1])
+
+
 def test_a_file_of_kept_runs_with_other_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     with pytest.raises(ScenarioError, match="line 1 is no result of a run"):
@@ -455,7 +482,7 @@ def test_a_file_of_kept_runs_with_other_content_is_refused(tmp_path: Path) -> No
 def test_an_interrupted_command_prints_and_writes_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "") -> list[Fate]:
+    def counted(scenario: Scenario, seeds: Sequence[int], where: str = "", *watch: Any) -> list[Fate]:
         if len(made) == 3:
             raise KeyboardInterrupt
         made.extend(seeds)
