@@ -108,6 +108,14 @@ def test_a_count_is_a_share_and_of_any_step_only_those_up_to_masking_count(file:
     assert whenever is None or whenever.without < masked.without
 
 
+def test_two_faults_lose_those_that_either_strikes(file: Path) -> None:
+    crash = '{{kind="crash",party="client/*",share={},step="sum.mask",back_after="0s"}}'
+    twice = refusals_of(load(file, [*SMALL, f"fault=[{crash.format(0.2)},{crash.format(0.25)}]"]))
+    once = refusals_of(load(file, [*SMALL, f"fault=[{crash.format(0.4)}]"]))  # 1 - 0.8 * 0.75
+    assert twice is not None and once is not None and twice.keys == ("fault.0", "fault.1")
+    assert (twice.without, twice.value, twice.fewer) == (once.without, once.value, once.fewer)
+
+
 def test_predict_prints_the_line(file: Path) -> None:
     result = CliRunner().invoke(app, ["predict", str(file), *(f"--set={change}" for change in SMALL)])
     (line,) = [line for line in result.output.splitlines() if "drawn rounds" in line]
