@@ -17,7 +17,10 @@ LEARNING_RATE = 0.05
 
 @dataclass(frozen=True)
 class Size:
-    """The amount of training: `rounds` in a run, of which there are `turns` for each contender."""
+    """The amount of training: `rounds` in a run, of which there are `turns` for each contender.
+
+    `normalises`: the network normalises batches, so its statistics are averaged and reset as well.
+    """
 
     rounds: int
     turns: int
@@ -25,6 +28,7 @@ class Size:
     images: int = 50
     cohort: int = 10
     batch: int = 10
+    normalises: bool = False
 
     @property
     def steps(self) -> int:
@@ -53,13 +57,14 @@ class Federation:
     orders: list[dict[int, NDArray[np.int64]]] = field(repr=False)
 
 
-def layers() -> Any:
-    """The layers of the network, newly made."""
+def layers(*, normalises: bool = False) -> Any:
+    """The layers of the network, newly made. `normalises`: each convolution is followed by batch normalisation."""
     from torch import nn
 
+    norms = (lambda channels: [nn.BatchNorm2d(channels)]) if normalises else lambda channels: []
     return (
-        nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Conv2d(1, 16, 3), *norms(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3), *norms(32), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(32 * 5 * 5, 128), nn.ReLU(), nn.Linear(128, 10),
     )  # fmt: skip
 

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.learning.backend import Tensor, nn, torch
+from tacit.parties.learning.spec import ModelSpec
 
 __all__ = ["Memory"]
 
 _ATOMS = (
     type(None), bool, int, float, complex, str, bytes, type, range, slice, enum.Enum, np.generic, np.dtype,
     torch.dtype, torch.device, torch.layout, torch.memory_format, types.ModuleType, types.BuiltinFunctionType,
-    weakref.ReferenceType, type(Ellipsis),
+    weakref.ReferenceType, type(Ellipsis), ModelSpec,
 )  # fmt: skip
 """The types of values that do not change."""
 

@@ -342,7 +342,12 @@ def split(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
 
 def _parts(data: bytes, like: list[Tensor], what: str) -> list[Tensor]:
     """The numbers of `data` in the shapes and types of `like`, on the processor."""
-    Layout.of((_type(tensor), tensor.numel()) for tensor in like).check(data, what)
+    counts, kinds = [tensor.numel() for tensor in like], {tensor.dtype for tensor in like}
+    if len(data) != sum(count * tensor.element_size() for count, tensor in zip(counts, like, strict=True)):
+        Layout.of((_type(tensor), tensor.numel()) for tensor in like).check(data, what)
+    if len(kinds) == 1 and data:  # nearly always: then one copy is enough
+        whole = torch.from_numpy(np.frombuffer(data, np.uint8).copy()).view(kinds.pop())
+        return [part.view(tensor.shape) for part, tensor in zip(whole.split(counts), like, strict=True)]
     found, at = [], 0
     for tensor in like:
         numbers = np.frombuffer(data, np.uint8, tensor.numel() * tensor.element_size(), at)
@@ -373,8 +378,9 @@ def load(network: NeuralNetwork, data: bytes) -> None:
 def _load(tensors: list[Tensor], data: bytes, what: str) -> None:
     values = _parts(data, tensors, what)
     with torch.no_grad():
-        for tensor, value in zip(tensors, values, strict=True):
-            tensor.copy_(value)
+        if tensors:
+            torch._foreach_copy_(tensors, values)
+        for tensor in tensors:
             tensor.grad = None  # an update that failed may have left one
 
 

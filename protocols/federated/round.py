@@ -496,7 +496,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         settings = self.settings
         # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
         labeled = {} if settings.private is None else dict.fromkeys(self.clients, 1)
-        labeled |= {name: settings.labels_used(answer.labeled, number) for name, answer in self.enrolled.items()}
+        used = {count: settings.labels_used(count, number) for count in {one.labeled for one in self.enrolled.values()}}
+        labeled |= {name: used[answer.labeled] for name, answer in self.enrolled.items()}
         # Whoever can work the cohort out gains what its being hidden gives privacy.
         hidden = settings.private is not None
         source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)

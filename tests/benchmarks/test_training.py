@@ -25,6 +25,8 @@ def test_the_plain_loop_and_tacit_end_with_the_same_model(tmp_path, monkeypatch)
         beside = 2 if one["contender"] == "plain loop" else 1  # it runs in turns with each of the two others
         assert len(one["rates"]) == beside * TINY.turns
         assert min(one["rates"]) > 0
+    assert [one["contender"] for one in content["normalised"]] == ["plain loop", "Tacit"]
+    assert "a second with batch normalisation; 0.9 are wanted" in result.output.replace("\n", " ")
     assert content["size"]["rounds"] == TINY.rounds
     assert store.root() == tmp_path / "own"  # the random images replaced the data only during the run
 
