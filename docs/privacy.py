@@ -240,6 +240,15 @@ OPTIONS = (
         ("q, rounding",),
     ),
     Option(
+        "privacy.tolerated",
+        "",
+        'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
+        "same for any tolerated losses",
+        "a secure average, signed if losses are tolerated; at most as many clients as stated help the server; at most "
+        "the share `privacy.tolerated` of the called clients is lost in a sum",
+        "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
+    ),
+    Option(
         "cells.colluding",
         "",
         "points and labels of `private-cells`, also against the server together with this number of clients",
