@@ -247,6 +247,7 @@ OPTIONS = (
         "a secure average, signed if losses are tolerated; at most as many clients as stated help the server; at most "
         "the share `privacy.tolerated` of the called clients is lost in a sum",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
+        ("q, changes",),
     ),
     Option(
         "cells.colluding",

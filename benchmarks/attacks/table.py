@@ -78,6 +78,7 @@ ATTACKS: dict[str, Callable[[bool], Finding]] = {
     "q": again.noisy_sums_again,
     "q, answers": again.answers_again,
     "q, hashes": again.hashes_again,
+    "q, changes": rounding.noise_of_changes_rounded_away,
     "q, rounding": rounding.noise_rounded_away,
     "r": committee.two_sets,
     "r, member": committee.share_of_a_member,
