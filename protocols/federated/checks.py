@@ -1,5 +1,6 @@
 """Checks of [model] and [training]: values that contradict each other, or do not fit the data or the machine."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -28,9 +29,10 @@ from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.noisy_changes import tolerated_of
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
-from tacit.protocols.identities import is_signed
+from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import check_noise
+from tacit.protocols.sums.consistency import needed
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.plugged import PluginError
@@ -192,6 +194,18 @@ def _check_removable(tables: TrainingTables) -> None:
         )
         problem += "other survivors to each client, and remove noise that is needed"
         raise Problem("privacy.tolerated", f'{problem}; allowed: 0, or protocol.identity = "signed"')
+    if not lost:
+        return
+    if tables.protocol.corrupt_clients == 0:
+        problem = "0 lets one client that helps the server sign two sets, for which others reveal seeds of their noise"
+        raise Problem("protocol.corrupt_clients", f"{problem}; allowed: above 0, or no value, which is a third")
+    spare = called - needed(called, signing_colluding(tables, called))
+    if lost > spare:
+        problem = (
+            f"{tables.privacy.tolerated:g} of {called} clients are {lost}; all but {spare} must sign the survivors"
+        )
+        allowed = f"at most {math.floor(1e4 * spare / called) / 1e4:g}, or a smaller protocol.corrupt_clients"
+        raise Problem("privacy.tolerated", f"{problem}; allowed: {allowed}")
 
 
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:

@@ -152,6 +152,8 @@ class Rounding:
     def rounded(self, vector: NDArray[np.float64], rotation: Rotation, entropy: Entropy) -> NDArray[np.int64]:
         """Clip, rotate, scale and round `vector` (d,): whole numbers (d,) with the norms of `squared` and `l1`."""
         scaled = rotation.forward(self.clipped(vector)) * self.units
+        if not (np.abs(scaled) <= math.isqrt(self.squared) + 1).all():  # where the norm underflows or overflows
+            return np.zeros(self.numbers, np.int64)
         low = np.floor(scaled)
         fractions = (np.minimum(scaled - low, 1 - 2.0**-53) * 2.0**64).astype(np.uint64)
         below = low.astype(np.int64)
@@ -159,11 +161,13 @@ class Rounding:
             found = below + (entropy.array(self.numbers) < fractions)
             if self._fits(found):
                 return found
-        return np.trunc(scaled).astype(np.int64)
+        found = np.trunc(scaled).astype(np.int64)
+        return found if self._fits(found) else np.zeros_like(found)
 
     def _fits(self, found: NDArray[np.int64]) -> bool:
         """Return true if the squared norm of `found` is at most D2^2; no number of it overflows."""
-        if int(np.abs(found).max(initial=0)) > math.isqrt(self.squared):
+        most = math.isqrt(self.squared)
+        if int(found.max(initial=0)) > most or int(found.min(initial=0)) < -most:
             return False
         return int(np.dot(found, found)) <= self.squared
 

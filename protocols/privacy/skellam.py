@@ -117,9 +117,9 @@ class Table:
         return first + bisect_right(self._low[first:last].tolist(), lower)
 
 
-@lru_cache(64)
+@lru_cache(1024)
 def table_of(variance: Fraction) -> Table:
-    """The table of this `variance`; a process makes one for each of its last 64 variances once."""
+    """The table of this `variance`; a process makes one for each of its last 1,024 variances once."""
     return Table(variance)
 
 

@@ -299,7 +299,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", fewest, quorum.limit_of(settings.min_clients, colluding))
         if settings.noise is not None:
-            require(len(members), "clients", settings.noise.fewest, "privacy.tolerated")
+            require(len(members), "clients", settings.noise.fewest, "the least, with noise for lost clients,")
         t = quorum.threshold_of(settings.threshold, len(members), colluding)
         require(len(members), "clients", t, "protocol.threshold")
 

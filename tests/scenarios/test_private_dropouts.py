@@ -132,6 +132,8 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
     [
         (["protocol.identity=none"], "privacy.tolerated"),
         (["privacy.tolerated=0.8"], "privacy.tolerated"),
+        (["privacy.tolerated=0.4"], "privacy.tolerated: 0.4 of 10 clients are 4; all but 3 .* at most 0.3"),
+        (["protocol.corrupt_clients=0"], "protocol.corrupt_clients: 0 lets one client"),
         (["training.averaging=secagg+"], "privacy.noise"),
         (["training.averaging=plain"], "privacy.noise_at"),
         (["training.value_bits=12"], "training.value_bits"),

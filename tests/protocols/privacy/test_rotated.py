@@ -159,3 +159,11 @@ def test_centred_numbers_are_equal_modulo_the_words(bits: int, value: int) -> No
 def test_invalid_parameters_are_refused(call, said) -> None:
     with pytest.raises(ValueError, match=said):
         call()
+
+
+@given(st.sampled_from([1e-200, 1e-3, 1.0]), st.floats(1e-300, 1e-150), st.integers(1, 9))
+def test_vectors_whose_norm_underflows_keep_the_bound(clip: float, value: float, numbers: int) -> None:
+    """The square of such a number is 0, so that its norm is smaller than it is."""
+    rounding = Rounding(numbers, clip)
+    found = rounding.rounded(np.full(numbers, value), Rotation(numbers, derive("signs")), Entropy.seeded(derive("draws")))
+    assert sum(int(one) ** 2 for one in found) <= rounding.squared
