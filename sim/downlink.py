@@ -17,7 +17,7 @@ _MEMORY, _MOST = 60.0, 256  # seconds for which idle time counts at least, and s
 class Downlink(Access):
     """The direction in which a party receives. It serves bytes in the order in which they arrive.
 
-    Packets that come one after the other, none faster than the line, pass as they come: they stand in a row. Once some
+    Packets that arrive one after the other, none faster than the line, pass as they arrive: they stand in a row. Once some
     overlap, or bytes wait, or the party is slowed, the downlink follows each change of each rate. It does so when it
     must know how much waits: as the last byte of a packet arrives, or its own rate changes.
 
@@ -43,7 +43,7 @@ class Downlink(Access):
         self._count = 0  # of arrivals
         # Before `_idle_since`: from when to when there was nothing to do, at which rate, as far as `take` needs it.
         self._free: list[tuple[float, float, float]] | None = None
-        self._longest = 0.0  # seconds in which something came in as a whole
+        self._longest = 0.0  # seconds that something took to leave that arrives as a whole
 
     @property
     def is_empty(self) -> bool:
@@ -139,7 +139,7 @@ class Downlink(Access):
     def _begin(self) -> None:
         if self._row:
             self._spread()
-        self._catch_up(up_to_now=False)  # a packet whose first byte arrives now comes after this one
+        self._catch_up(up_to_now=False)  # a packet whose first byte arrives now is behind this one
         if self._is_idle:
             self._served = 0.0
 
@@ -159,7 +159,7 @@ class Downlink(Access):
     def empty(self) -> None:
         """Let all packets through at once: the receiver is gone, and they are lost behind the downlink.
 
-        What is still on its way comes in as before.
+        What is still on its way arrives as before.
         """
         self._catch_up()
         if not self._open and self._backlog:
@@ -373,7 +373,7 @@ class Downlink(Access):
         return spans
 
     def _use(self, more: float, lasted: float) -> float:
-        """Give what is left of `more` bytes that came in during the last `lasted` seconds: idle time served the rest.
+        """Give what is left of `more` bytes that arrived during the last `lasted` seconds: idle time served the rest.
 
         Earlier time serves first, and no time serves twice.
         """
