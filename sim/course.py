@@ -48,8 +48,8 @@ Source = float | Rate
 class Course:
     """The course of a packet's `size` bytes: at which rates they left, from `began` to `left` (infinite until then).
 
-    `size` is 0 where the rates are not those of all bytes. They arrive `flight` seconds later, the last one at `end`:
-    later still if it must not overtake. `rates` are None for a packet that arrives as a whole.
+    They arrive `flight` seconds later, the last one at `end`: later still if it must not overtake. `rates` are None for
+    a packet that arrives as a whole, and `size` is 0 where they are not those of all bytes.
     """
 
     __slots__ = ("arrival", "began", "end", "flight", "left", "rates", "size")

@@ -17,9 +17,9 @@ _MEMORY, _MOST = 60.0, 256  # seconds for which idle time counts at least, and s
 class Downlink(Access):
     """The direction in which a party receives. It serves bytes in the order in which they arrive.
 
-    Packets that arrive one after the other, none faster than the line, pass as they arrive: they stand in a row. Once some
-    overlap, or bytes wait, or the party is slowed, the downlink follows each change of each rate. It does so when it
-    must know how much waits: as the last byte of a packet arrives, or its own rate changes.
+    Packets that arrive one after the other, none faster than the line, pass as they arrive: they stand in a row. Once
+    some overlap, or bytes wait, or the party is slowed, the downlink follows each change of each rate. It does so when
+    it must know how much waits: as the last byte of a packet arrives, or its own rate changes.
 
     A packet or chunk that arrives as a whole (`take`) waits as a whole, except for what the line could have served of
     it while it arrived and the line had nothing to do. Such time is used once.

@@ -126,7 +126,7 @@ def sent(program: Program, sender: int) -> list[Way]:
 
 
 def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, float]:
-    """When each packet is through the downlink of a receiver, by the `id` of its packet."""
+    """The times at which packets are through the downlink of a receiver, by the `id` of its packet."""
     inflow: list[tuple[float, float, float]] = []  # from, to, rate
     opened: list[tuple[float, float]] = []
     ends: list[tuple[float, Way]] = []
@@ -190,7 +190,7 @@ def received(program: Program, receiver: int, ways: list[Way]) -> dict[int, floa
 def served(
     more: float, idle: list[tuple[float, float, float]], since: float
 ) -> tuple[float, list[tuple[float, float, float]]]:
-    """What idle time from `since` on leaves of `more` bytes, and the idle time that is left."""
+    """The part of `more` bytes that idle time from `since` on leaves, and the idle time that is left."""
     left = []
     for start, end, rate in idle:
         begin = max(start, since)
@@ -202,7 +202,7 @@ def served(
 
 
 def expected(program: Program) -> dict[int, float]:
-    """When each packet is through, by its place in the program."""
+    """The times at which packets are through, by their places in the program."""
     ways = [way for sender in range(len(program.ups)) for way in sent(program, sender)]
     found: dict[int, float] = {}
     for receiver in range(len(program.downs)):
@@ -318,7 +318,7 @@ def check(program: Program) -> None:
 
 
 def test_two_packets_that_speed_up_do_not_take_the_same_idle_time() -> None:
-    """Two senders each begin two packets; the other one ends soon, and the rest comes twice as fast."""
+    """Two senders each begin two packets; the other one ends soon, and the rest is twice as fast."""
     packets = [
         Packet(0.0, sender, receiver, size, 0.0)
         for sender in (0, 1)
@@ -331,7 +331,7 @@ def test_two_packets_that_speed_up_do_not_take_the_same_idle_time() -> None:
 
 
 def test_a_packet_that_slows_is_served_as_its_bytes_arrive() -> None:
-    """Half of it comes at 10 kB/s beside another at that rate, the rest at 1 kB/s: the line is done before it."""
+    """Half of it arrives at 10 kB/s beside another at that rate, the rest at 1 kB/s: the line is done before it."""
     packets = (Packet(0.0, 0, 0, 80_000, 0.0), Packet(0.0, 1, 0, 40_000, 0.0))
     program = Program((10_000.0, 10_000.0), (10_000.0,), packets, slow_ups=((1.0, 0, 10.0),))
     ended = found(program)
@@ -340,7 +340,7 @@ def test_a_packet_that_slows_is_served_as_its_bytes_arrive() -> None:
 
 
 def taken(*chunks: tuple[float, int, float], slow: float = math.inf) -> list[float]:
-    """When chunks are through a line of 10 kB/s that is ten times as slow from `slow` on."""
+    """The times at which chunks are through a line of 10 kB/s that is ten times as slow from `slow` on."""
     env = Environment()
     down = Downlink(env, 10_000.0)
     ended: list[float] = []
@@ -362,7 +362,7 @@ def test_one_chunk_does_not_cancel_the_idle_time_of_another() -> None:
 
 
 def test_idle_time_counts_at_the_rate_it_had() -> None:
-    """What came in at the full rate has passed, whatever the rate is afterwards."""
+    """What arrived at the full rate has passed, whatever the rate is afterwards."""
     assert taken((9.0, 90_000, 9.0), (10.0, 1_000, 0.1), slow=9.0) == pytest.approx([9.0, 10.9])
     packets = (Packet(0.0, 0, 0, 100_000, 0.0),)
     program = Program((10_000.0,), (10_000.0,), packets, slow_downs=((9.0, 0, 10.0),))
@@ -447,7 +447,7 @@ CHUNKS = st.lists(st.tuples(TIMES, st.integers(1, 30_000), st.floats(0, 12)), mi
 
 
 def through(chunks: list[tuple[float, int, float]], slow: list[tuple[float, float]], rate: float) -> list[float]:
-    """When each of `chunks` (when it came, its bytes, and for how many seconds) is through a line of `rate`.
+    """The times at which `chunks` (time of arrival, bytes, seconds that they took) are through a line of `rate`.
 
     The line does the work of each, after that of all which came before, in the earliest time that it has from the
     first byte on: so it fills the free pieces of a timetable.
