@@ -362,7 +362,7 @@ def test_one_chunk_does_not_cancel_the_idle_time_of_another() -> None:
 
 
 def test_idle_time_counts_at_the_rate_it_had() -> None:
-    """What arrived at the full rate has passed, whatever the rate is afterwards."""
+    """Bytes that arrived at the full rate have passed, whatever the rate is afterwards."""
     assert taken((9.0, 90_000, 9.0), (10.0, 1_000, 0.1), slow=9.0) == pytest.approx([9.0, 10.9])
     packets = (Packet(0.0, 0, 0, 100_000, 0.0),)
     program = Program((10_000.0,), (10_000.0,), packets, slow_downs=((9.0, 0, 10.0),))
@@ -449,7 +449,7 @@ CHUNKS = st.lists(st.tuples(TIMES, st.integers(1, 30_000), st.floats(0, 12)), mi
 def through(chunks: list[tuple[float, int, float]], slow: list[tuple[float, float]], rate: float) -> list[float]:
     """The times at which `chunks` (time of arrival, bytes, seconds that they took) are through a line of `rate`.
 
-    The line does the work of each, after that of all which came before, in the earliest time that it has from the
+    The line does the work of each, after that of all which was before, in the earliest time that it has from the
     first byte on: so it fills the free pieces of a timetable.
     """
     turns = [0.0, *(time for time, _ in slow), math.inf]
