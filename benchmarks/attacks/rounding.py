@@ -4,6 +4,8 @@ Float32 numbers of magnitude 1.5 * 2^17 are 1/64 apart. Where a client rounds mo
 float32, a part of the noise that is small against this distance becomes 0, and a change of the clip's length stays.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -107,9 +109,10 @@ def noise_of_changes_rounded_away(quick: bool = False) -> Finding:
         total = centred(words, noise.word_bits) + table.draw(_FEWER_CLIENTS - 1, entropy).sum()  # the last one colludes
         return float(noise.rotation(b"run", 1).backward(total.astype(np.float64)).sum())
 
-    rates = []
-    for seen in (from_models, from_changes):
-        found = [seen(trial, 1 if label else -1) > 0 for trial, label in enumerate(labels)]
-        rates.append(float(np.mean([guess == bool(label) for guess, label in zip(found, labels, strict=True)])))
-    return Finding("noise of changes that the model rounds away", "server: a client's label under its noise", *rates,
+    def read(seen: Callable[[int, int], float]) -> float:
+        guesses = [seen(trial, 1 if label else -1) > 0 for trial, label in enumerate(labels)]
+        return float(np.mean([guess == bool(label) for guess, label in zip(guesses, labels, strict=True)]))
+
+    found = read(from_models), read(from_changes)
+    return Finding("noise of changes that the model rounds away", "server: a client's label under its noise", *found,
                    0.5, trials, stated=0.75)  # fmt: skip
