@@ -165,5 +165,7 @@ def test_invalid_parameters_are_refused(call, said) -> None:
 def test_vectors_whose_norm_underflows_keep_the_bound(clip: float, value: float, numbers: int) -> None:
     """The square of such a number is 0, so that its norm is smaller than it is."""
     rounding = Rounding(numbers, clip)
-    found = rounding.rounded(np.full(numbers, value), Rotation(numbers, derive("signs")), Entropy.seeded(derive("draws")))
+    found = rounding.rounded(
+        np.full(numbers, value), Rotation(numbers, derive("signs")), Entropy.seeded(derive("draws"))
+    )
     assert sum(int(one) ** 2 for one in found) <= rounding.squared
