@@ -133,7 +133,7 @@ OPTIONS = (
         "each client's model, for many clients",
         "all follow the protocol; at most `training.corrupt_clients` of the called clients help the server; the server "
         "also draws the graph and names the survivors honestly",
-        "a third of the bytes of `secure` for 1,000 clients; see performance.md",
+        "a twelfth of the bytes of `secure` for 1,000 clients; see performance.md",
         (*_SUM, *_GRAPH),
     ),
     Option(

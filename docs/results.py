@@ -1,4 +1,5 @@
-"""Puts the results of sweeps into docs/results/*.md: the table.md of each folder, in its place on one of the pages.
+"""Puts the results of sweeps into docs/results/*.md and docs/howto/*.md: the table.md of each folder, in its place on
+one of the pages.
 
 python docs/results.py [runs/NAME-sweep-1 ...]
 
@@ -29,9 +30,10 @@ PAGE = Path(__file__).with_name("results.md")
 
 
 def pages() -> dict[str, str]:
-    """The text of each page with tables, by its path from the page with the claims."""
-    folder = PAGE.with_suffix("")
-    return {f"{folder.name}/{path.name}": path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    """The text of each page with tables, by its path from the page with the claims: of results, and guides."""
+    paths = [*sorted(PAGE.with_suffix("").glob("*.md")), *sorted(PAGE.with_name("howto").glob("*.md"))]
+    texts = {path.relative_to(PAGE.parent).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return {path: text for path, text in texts.items() if path.startswith("results/") or "<!-- table: " in text}
 
 
 def name_of(table: str) -> str:

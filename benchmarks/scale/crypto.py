@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.benchmarks.measure import grouped
+from tacit.benchmarks.measure import environment, grouped, write_json
 from tacit.protocols.crypto.eightfold import eightfold
 from tacit.scenarios.console.printing import make_console
 from tacit.sim.units import format_bytes
@@ -45,14 +45,15 @@ class Taken:
     says: str
 
 
-def main(quick: bool = False) -> None:
-    """Measure and print a table."""
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Measure, print a table, and write it to `json_file`."""
+    rows = measure(quick)
     lines = [
-        (row.what, f"{row.seconds:.1f} s", f"{row.computing:.1f} s", format_bytes(row.memory), row.says)
-        for row in measure(quick)
+        (row.what, f"{row.seconds:.1f} s", f"{row.computing:.1f} s", format_bytes(row.memory), row.says) for row in rows
     ]
     numbers = ("whole command", "stated", "memory")
     make_console().print(grouped(("what", *numbers, "outcome"), lines, numbers, "one run each"))
+    write_json(json_file, environment=environment(("gmpy2", "cryptography", "numpy")), quick=quick, rows=rows)
 
 
 def measure(quick: bool) -> list[Taken]:

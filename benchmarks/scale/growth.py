@@ -117,7 +117,7 @@ TABLES = {
     "stragglers": "tacit.benchmarks.scale.fedbuff",
     "Flower": "tacit.benchmarks.scale.flower",
 }
-"""Topics with tables instead of curves, each with the module whose `main(quick)` measures and prints them."""
+"""Topics with tables, not curves, each with the module whose `main(quick, json_file)` measures and prints them."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def main(quick: bool = False, json_file: Path | None = None, plot: Path | None =
             points += measure(curve, curve.quick if quick else curve.sizes)
     for topic, module in TABLES.items():
         if only in ("", topic):
-            importlib.import_module(module).main(quick)
+            importlib.import_module(module).main(quick, json_file if only else None)
     if not points:
         return 0
     fits = growth(points)

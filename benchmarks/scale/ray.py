@@ -9,11 +9,12 @@ import importlib.util
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.benchmarks.measure import grouped
+from tacit.benchmarks.measure import environment, grouped, write_json
 from tacit.scenarios.console.printing import make_console
 from tacit.sim.engines import make_engine
 
@@ -37,11 +38,12 @@ class Row:
     speed_up: float
 
 
-def main(quick: bool = False) -> None:
-    """Measure and print a table, or one line if Ray is not installed."""
+def main(quick: bool = False, json_file: Path | None = None) -> None:
+    """Measure, print a table, and write it to `json_file`; or print one line if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         make_console().print("Ray is not installed: skipped")
         return
+    rows = measure(quick)
     lines = [
         (
             f"{1e3 * row.length:g} ms",
@@ -50,10 +52,11 @@ def main(quick: bool = False) -> None:
             f"{row.speed_up:.2f}",
             f"{row.start:.1f} s",
         )
-        for row in measure(quick)
+        for row in rows
     ]
     numbers = ("jobs a second", "over inline", "start")
     make_console().print(grouped(("job", "engine", *numbers), lines, numbers, "one run each"))
+    write_json(json_file, environment=environment(("ray", "gmpy2", "numpy")), quick=quick, rows=rows)
 
 
 def measure(quick: bool) -> list[Row]:
