@@ -39,12 +39,14 @@ class Cost(NamedTuple):
 def cost_of(*words: str, repeats: int = 3) -> Cost:
     """The least wall-clock and processor time of `tacit` with `words`, over the repeats, and the last output.
 
-    {} in a word stands for the number of the repeat: a command does not write where an earlier one did.
+    {turn} in a word stands for the number of the repeat: a command does not write where an earlier one did.
     """
     costs = []
     for turn in range(repeats):
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run([*TACIT, *(word.format(turn) for word in words)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*TACIT, *(word.replace("{turn}", str(turn)) for word in words)], capture_output=True, text=True
+        )
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             raise SystemExit(f"error: tacit {' '.join(words)}: {(done.stderr or done.stdout).strip()}")
@@ -79,7 +81,7 @@ def commands() -> str:
             "tacit list": ("list",),
             "tacit keys": ("keys",),
             "tacit steps xclp": ("steps", "xclp"),
-            "tacit new FILE": ("new", f"{folder}/first-{{}}.toml"),
+            "tacit new FILE": ("new", f"{folder}/first-{{turn}}.toml"),
             "tacit predict xclp-digits": ("predict", "xclp-digits"),
         }
         costs = {name: cost_of(*one, repeats=7) for name, one in words.items()}
@@ -105,10 +107,10 @@ def main_job() -> str:
     run = ("run", "xclp-digits", "--engine")
     with tempfile.TemporaryDirectory() as folder:
         inline, pool = (
-            cost_of(*run, engine, "--out", f"{folder}/{engine[:4]}-{{}}") for engine in ("inline", "pool:2")
+            cost_of(*run, engine, "--out", f"{folder}/{engine[:4]}-{{turn}}") for engine in ("inline", "pool:2")
         )
         unchecked = ("--set", "protocol.oracle=false", "--set", "protocol.baselines=false")
-        bare = cost_of(*run, "inline", "--out", f"{folder}/bare-{{}}", *unchecked)
+        bare = cost_of(*run, "inline", "--out", f"{folder}/bare-{{turn}}", *unchecked)
         timed = Path(folder) / "timed"
         measured = cost_of(*run, "inline", "--out", str(timed), "--set", "cost=measured", repeats=1)
         with sqlite3.connect(timed / "run.sqlite") as record:

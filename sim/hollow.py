@@ -319,7 +319,7 @@ _encoded: list[Blank] = []
 
 
 def _token_of(value: Any) -> bytes:
-    """What is encoded in place of a blank `value`, which is noted."""
+    """Return what is encoded in place of a blank `value`, and note the value."""
     token: bytes = value.token
     _encoded.append(value)
     return token

@@ -98,7 +98,7 @@ class SharedSecret:
         return b"" if type(self._extracted) is tuple else self.key(purpose, attempt)
 
     def mark(self, purpose: str) -> bytes:
-        """What a key of a stand-in for `purpose` would be derived from; it is the same at both ends, and no secret."""
+        """Return what a key of a stand-in for `purpose` would be derived from: the same at both ends, and no secret."""
         assert isinstance(self._extracted, tuple)
         return b"".join(self._extracted) + _info(purpose, self._round, 0, self.names)
 

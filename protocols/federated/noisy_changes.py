@@ -45,7 +45,7 @@ from tacit.protocols.federated.averaging import (
     fewest_hidden,
     written,
 )
-from tacit.protocols.parts import Opening, Taken
+from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import removal
 from tacit.protocols.sums.secure_sum import SecAgg
@@ -110,7 +110,7 @@ class NoisyChangesAveraging(SecureAveraging):
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (*super().takes, removal.Removal())
+        return (*super().takes, Choice("privacy.noise", {"skellam": removal.Removal()}))
 
     def least(self, tables: Any, clients: int) -> int:
         """The fewest changes of an average: removable noise is not made for a smallest number, so no more is due."""

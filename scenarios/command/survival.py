@@ -29,7 +29,7 @@ _EVERY = 5.0
 """The seconds between two shares of runs that survive so far, as progress."""
 
 _TELLING = 2.0
-"""The seconds of the first run after which its rounds tell how long all runs take."""
+"""The seconds of the first run from which on its rounds show how long all runs take."""
 
 _FEW = 2
 """The most parties that are listed for each step."""
@@ -107,8 +107,8 @@ def survival(
 
 
 class _Report:
-    """Shows the progress of the runs of one combination; the time that all of them take, once a round of the first run
-    tells it, and again after the first run.
+    """Shows the progress of the runs of one combination, and the time that all of them take: after a round of the first
+    run, and again after the first run.
 
     `combinations`: those whose time is estimated, 0 for none.
     """

@@ -31,9 +31,9 @@ PLANTED = (
     Bug(
         "a copy that is sent again is left out of the ledger",
         "sim/network.py",
-        "        self._ledger.count(journey.packet, near, far, relayed)\n",
+        "        self._ledger.count(journey.packet, near.name, far.name, relayed)\n",
         '        if not note.startswith("sent again"):\n'
-        "            self._ledger.count(journey.packet, near, far, relayed)\n",
+        "            self._ledger.count(journey.packet, near.name, far.name, relayed)\n",
         "fedavg, secure, lossy",
         ("tests/sim/test_network.py", "tests/sim/test_network_machine.py"),
     ),

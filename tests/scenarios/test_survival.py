@@ -448,16 +448,16 @@ def test_runs_that_have_ended_are_kept_and_not_made_again(tmp_path: Path, monkey
     assert len(made) == 2 and not other.interrupted
 
 
-def test_a_long_first_run_tells_its_rounds_and_the_time_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_first_run_shows_its_rounds_and_the_time_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round takes 10 s: 40 s for each of 9 runs, two at a time; what comes before the first round is not repeated."""
-    clock, out, told = [0.0], Console(record=True, width=200), list[str]()
+    clock, out, shown = [0.0], Console(record=True, width=200), list[str]()
     monkeypatch.setattr(survival_command, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    report = survival_command._Report(out, lambda what, done, runs: told.append(what), "phones", 1, 2)
+    report = survival_command._Report(out, lambda what, done, runs: shown.append(what), "phones", 1, 2)
     report(0, 0, 9, 0.0)
     for number in (1, 2, 3, 4):
         clock[0] += 100.0 if number == 1 else 10.0
         report.round(number, 4)
-    assert told[1:] == [f"phones: the first run, round {number} of 4" for number in (2, 3, 4)]
+    assert shown[1:] == [f"phones: the first run, round {number} of 4" for number in (2, 3, 4)]
     (line,) = out.export_text(clear=False).splitlines()
     assert line == (
         "time      about 3 min 20 s for 9 runs, 2 at a time: about 40 s for the first one, by its first 1 of 4 rounds"
