@@ -109,7 +109,7 @@ def main_job() -> str:
         inline, pool = (
             cost_of(*run, engine, "--out", f"{folder}/{engine[:4]}-{{turn}}") for engine in ("inline", "pool:2")
         )
-        unchecked = ("--set", "protocol.oracle=false", "--set", "protocol.baselines=false")
+        unchecked = _set(("protocol.oracle=false", "protocol.baselines=false", "expect={}"))
         bare = cost_of(*run, "inline", "--out", f"{folder}/bare-{{turn}}", *unchecked)
         timed = Path(folder) / "timed"
         measured = cost_of(*run, "inline", "--out", str(timed), "--set", "cost=measured", repeats=1)
@@ -162,7 +162,7 @@ def crypto() -> str:
 
 def training() -> str:
     """Rounds of training a second, beside a plain loop."""
-    found, rows = benchmark("training"), []
+    found, rows = benchmark("training", "--quick"), []
     for key, suffix in (("standings", ""), ("normalised", ", with batch normalisation")):
         for one in found[key]:
             shares = (
@@ -202,7 +202,8 @@ def variants() -> str:
     """Predictions of all variants of SecureHamming for a hundred clients with 500 points."""
     rows = []
     for variant in ("direct", "plaintext", "paillier", "iknp", "naor-pinkas"):
-        changes = ("data.name=mnist", "data.clients=100", "data.limit=50000", "fault=[]", "expect={}")
+        changes = ("data.name=mnist", "data.clients=100", "data.limit=50000", "fault=[]", "expect={}",
+                   "protocol.deadline=10000h")  # fmt: skip
         words = ("predict", "xclp-digits", "--seeds", "1", "--json", "-")
         began = time.perf_counter()
         command = [sys.executable, "-c", _PEAK, *words, *_set((*changes, f"protocol.hamming={variant}"))]
