@@ -27,6 +27,9 @@ from tacit.sim.units import format_bytes, format_duration
 PAGES = tuple(Path(__file__).with_name(name) for name in ("performance.md", "prediction.md"))
 TACIT = (sys.executable, "-m", "tacit")
 
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Commands read compiled modules, as an installed Tacit does."""
+
 
 class Cost(NamedTuple):
     """Seconds of a whole command by the wall and of processors, and its output."""
@@ -44,9 +47,8 @@ def cost_of(*words: str, repeats: int = 3) -> Cost:
     costs = []
     for turn in range(repeats):
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run(
-            [*TACIT, *(word.replace("{turn}", str(turn)) for word in words)], capture_output=True, text=True
-        )
+        command = [*TACIT, *(word.replace("{turn}", str(turn)) for word in words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=_ENVIRONMENT)
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             raise SystemExit(f"error: tacit {' '.join(words)}: {(done.stderr or done.stdout).strip()}")

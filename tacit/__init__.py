@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from tacit.scenarios.chaos.chaos import chaos
     from tacit.scenarios.files.reading import load
     from tacit.scenarios.reporting.counted import Counted
-    from tacit.scenarios.reporting.from_python import bytes, compare, keys, predict, report, steps
+    from tacit.scenarios.reporting.from_python import bytes, compare, predict, report
+    from tacit.scenarios.reporting.reference import keys, steps
     from tacit.scenarios.running.folder import Loss, Result
     from tacit.scenarios.running.runner import Watch, run
     from tacit.scenarios.schema.scenario import (
@@ -159,10 +160,10 @@ else:
         "Sweep": "tacit.scenarios.sweeping.sweep.Sweep",
         "bytes": "tacit.scenarios.reporting.from_python.bytes",
         "compare": "tacit.scenarios.reporting.from_python.compare",
-        "keys": "tacit.scenarios.reporting.from_python.keys",
+        "keys": "tacit.scenarios.reporting.reference.keys",
         "predict": "tacit.scenarios.reporting.from_python.predict",
         "report": "tacit.scenarios.reporting.from_python.report",
-        "steps": "tacit.scenarios.reporting.from_python.steps",
+        "steps": "tacit.scenarios.reporting.reference.steps",
         "chaos": "tacit.scenarios.chaos.chaos.chaos",
         "events": "tacit.scenarios.seeing.story.events",
         "load": "tacit.scenarios.files.reading.load",

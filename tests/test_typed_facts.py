@@ -33,7 +33,7 @@ PATTERNS = {
     "scenarios/files/reading.py": "titles, made into names; the place in an error of the library that reads TOML",
     "scenarios/reporting/artifact.py": "names of files and packages, and blank lines",
     "scenarios/reporting/charts.py": "identifiers in SVG",
-    "scenarios/reporting/from_python.py": "keys",
+    "scenarios/reporting/reference.py": "keys",
     "scenarios/running/workers.py": "values of --jobs",
     "scenarios/sweeping/runs.py": "values, made into names of folders",
     "scenarios/testing/pytest_plugin.py": "options, names of folders, and a key of a file that is not yet read",

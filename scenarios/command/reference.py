@@ -66,13 +66,16 @@ _TOPICS = {
 def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
     """List the scenarios that come with Tacit, by topic, and the extensions of plugins."""
     import tomllib
+    from importlib import metadata
 
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.plugins import load_plugins
-    from tacit.scenarios.files.reading import shipped
+    from tacit.scenarios.files.shipped import shipped
     from tacit.sim.registry import added_by_plugins
 
-    load_plugins()
+    if plugin or metadata.entry_points(group="tacit.plugins"):  # without any, no protocol is imported
+        from tacit.scenarios.files.plugins import load_plugins
+
+        load_plugins()
     paths = shipped()
     heads = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
     by_topic: dict[str, list[str]] = {"to begin with": [name for name in _FIRST if name in paths]}
@@ -110,7 +113,7 @@ def steps(
     from tacit.protocols.registry import PROTOCOLS
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.plugins import load_plugins
-    from tacit.scenarios.reporting.from_python import protocol_of
+    from tacit.scenarios.reporting.reference import protocol_of
 
     load_plugins()
     console = printing.make_console()
@@ -178,7 +181,7 @@ def keys(
     """
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.shipped import shipped
-    from tacit.scenarios.reporting.from_python import keys as keys_with
+    from tacit.scenarios.reporting.reference import keys as keys_with
     from tacit.scenarios.schema.scenario import ScenarioError
 
     try:

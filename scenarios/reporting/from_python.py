@@ -1,32 +1,24 @@
 """Functions of `tacit` that describe scenarios and runs, with the names of the corresponding commands."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
-from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.steps import Step
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
-from tacit.scenarios.files.plugins import load_plugins, looking
-from tacit.scenarios.files.reading import Source, read
+from tacit.scenarios.files.plugins import looking
+from tacit.scenarios.files.reading import Source
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.reporting.counted import Counted, counted
 from tacit.scenarios.reporting.report import report as page_of
-from tacit.scenarios.running.whole import check_whole
 from tacit.scenarios.running.workers import check_jobs
-from tacit.scenarios.schema.keys import EACH, Key
-from tacit.scenarios.schema.keys import keys as all_keys
-from tacit.scenarios.schema.option_names import either
-from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.schema.scenario import Scenario
 from tacit.scenarios.seeing.compare import Comparison
 from tacit.scenarios.seeing.compare import compare as compare_runs
 from tacit.scenarios.sweeping.predicted import FEW_SEEDS, MANY, Predicted, predicted_of
 from tacit.scenarios.sweeping.runs import plan
 from tacit.scenarios.sweeping.survival import Survival, survival_of
-from tacit.sim.registry import similar
 
-__all__ = ["bytes", "compare", "keys", "page_path", "predict", "protocol_of", "report", "steps"]
+__all__ = ["bytes", "compare", "page_path", "predict", "report"]
 
 Run = Result | str | Path
 """A result, or the folder of a run."""
@@ -122,50 +114,6 @@ def page_path(folders: Sequence[Path]) -> Path:
     """The default path of the page of these folders."""
     name = "report.html" if len(folders) == 1 else "comparison.html"
     return folders[0].with_suffix(".html") if folders[0].is_file() else folders[0] / name
-
-
-def keys(prefix: str = "") -> list[Key]:
-    """Return all keys of scenario files, or those that begin with `prefix`: type, unit, default, protocols that use
-    them.
-
-    A key of a list has one entry, such as ``fault.N.at``; `prefix` may also name one table, such as ``fault.0.at``.
-    Raises ScenarioError if no key begins with `prefix`.
-    """
-    load_plugins()
-    of_any = re.sub(r"^(\w+)(?:\.\d+|\[\d*\])(?=\.|$)", rf"\1.{EACH}", prefix)
-    found = [key for key in all_keys() if key.name.startswith((prefix, of_any))]
-    if not found:
-        begins = dict.fromkeys(part for key in all_keys() for part in (key.name.partition(".")[0], key.name))
-        raise ScenarioError(
-            prefix,
-            "",
-            "no key begins so" + (similar(prefix, begins) or f"; `{either('tacit keys', 'tacit.keys()')}` lists all"),
-        )
-    return found
-
-
-def steps(name: str | Scenario) -> tuple[Step, ...]:
-    """Return the steps of a protocol, which faults can name; `name` is a protocol's name, or a scenario.
-
-    Raises ScenarioError if `name` is neither.
-    """
-    load_plugins()
-    return tuple(PROTOCOLS[name.protocol.name if isinstance(name, Scenario) else protocol_of(name)].steps)
-
-
-def protocol_of(name: str) -> str:
-    """The protocol named `name`, or the protocol of the scenario named `name`. Raises ScenarioError."""
-    from tacit.scenarios.files.reading import find
-
-    if name in PROTOCOLS:
-        return name
-    try:
-        find(name)
-    except ScenarioError:
-        problem = f"neither a protocol ({', '.join(PROTOCOLS)}) nor a scenario"
-        raise ScenarioError(name, "", problem + similar(name, PROTOCOLS)) from None
-    check_whole(Path(name))
-    return read(name).scenario.protocol.name
 
 
 def _folder(run: Run) -> Path:

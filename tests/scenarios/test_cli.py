@@ -330,3 +330,23 @@ def test_importing_the_python_interface_loads_no_plotting_terminal_or_large_pack
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
     assert found.stdout == "[]\n"
+
+
+def test_the_list_of_scenarios_loads_no_protocol_and_that_of_keys_no_run_or_report() -> None:
+    code = (
+        "import sys\n"
+        "from tacit.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "loaded = [name for name in sys.modules if name.startswith('tacit.')]\n"
+        "print(sorted({'.'.join(name.split('.')[:3]) for name in loaded}))"
+    )
+
+    def folders(*words: str) -> str:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+        return done.stdout.splitlines()[-1]
+
+    assert "tacit.protocols." not in folders("list")
+    shown = folders("keys", "training.rounds")
+    assert "tacit.protocols.federated" in shown and "tacit.scenarios.schema" in shown
+    assert "tacit.scenarios.sweeping" not in shown
