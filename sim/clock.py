@@ -127,7 +127,10 @@ class Environment(simpy.Environment):
             self.cancelled -= 1
 
     def step_until(self, due: Collection[object]) -> bool:
-        """Step until `due` has an element. Returns false if only cancelled timers are left, or nothing."""
+        """Step until `due` has an element. Returns false if only cancelled timers are left, or nothing.
+
+        The steps are those of `step`, without a call for each: most of a run's turns are steps.
+        """
         queue = self._queue
         while not due:
             if len(queue) <= self.cancelled:

@@ -237,7 +237,7 @@ class Downlink(Access):
             if (first := arrival.due) < now:
                 arrival.go_to(first)
                 rate = course.size / (course.left - course.began) if course.left <= first else arrival.rate
-                self._served = rate * (now - first)  # any number would do
+                self._served = rate * (now - first)  # from where it counts does not matter: nothing waits
                 arrival.due, self._free = math.inf, None
                 arrival.go_to(now)
                 self._open, self._inflow = 1, arrival.rate

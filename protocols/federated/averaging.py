@@ -477,7 +477,10 @@ class Secure:
     ) -> Averages:
         settings = self._settings(expected, least, deadline, called)
         present = await self.sum.gather(me, members, settings.min_clients, deadline, called)
-        total = await self.sum.server(me, present, settings)
+        return await self._averages(me, await self.sum.server(me, present, settings), expected, least)
+
+    async def _averages(self, me: Server, total: Total, expected: Expected, least: int) -> Averages:
+        """Return what the sum says of the models, of which `least` must have been trained. Raises Abort."""
         if isinstance(total.ring, HollowArray):  # nothing was added: taken is that all have trained
             return Averages(total.contributors, tuple(map(blank, expected.sizes)), 0.0)
         means, count, loss, figures = self._opened(total, expected)

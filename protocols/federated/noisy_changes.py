@@ -49,6 +49,7 @@ from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import removal
 from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Total
 from tacit.sim.hollow import HollowArray
 from tacit.sim.shares import rounded_down, rounded_up
 
@@ -78,19 +79,7 @@ class NoisyChanges(Secure):
             raise ValueError("a change in whole numbers was due.")
         return update.words
 
-    async def server(
-        self,
-        me: Server,
-        members: Sequence[str],
-        expected: Expected,
-        least: int,
-        deadline: float,
-        enough: int,
-        called: int,
-    ) -> Averages:
-        settings = self._settings(expected, least, deadline, called)
-        present = await self.sum.gather(me, members, settings.min_clients, deadline, called)
-        total = await self.sum.server(me, present, settings)
+    async def _averages(self, me: Server, total: Total, expected: Expected, least: int) -> Averages:
         names = total.contributors
         change: list[NDArray[np.float64]] = []
         if not isinstance(total.ring, HollowArray):
