@@ -6,8 +6,10 @@
 
 Each client adds noise for T lost clients, in parts (`privacy.removable`). n = |A|, D = n - |U3|. A client reveals seeds
 only together with its shares, so only for the one U3 for which it answers in an attempt, and with signed sets only
-after enough clients have signed that U3: no honest client reveals for a second D. It refuses an A of fewer than
-T + C + 2 clients, and an U3 of fewer than n - T before any share. A client that crashed reveals nothing more.
+after enough clients have signed that U3: no honest client reveals for a second D. For that, signatures must withstand
+the C clients whose noise does not count, one at least, so scenarios that tolerate losses state no smaller C. It refuses
+an A of fewer than T + C + 2 clients, and an U3 of fewer than n - T before any share. A client that crashed reveals
+nothing more.
 
 The server waits for all of U3 for at most half a deadline and subtracts the noise of the revealed parts. A client that
 does not reveal leaves its noise in, which costs accuracy and no privacy. Seeds that were not received may only be late,
