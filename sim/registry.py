@@ -77,7 +77,8 @@ class Registry(Mapping[str, T]):
 
     def remove(self, name: str) -> None:
         """Remove a thing that Python code outside a plugin's file has added under `name`."""
-        del self._added[name], self._own[name]
+        del self._own[name]
+        self._added.pop(name, None)  # code of Tacit's own adds without a note of its place
 
     def _of(self, module: str) -> dict[str, tuple[T, Added]]:
         """The additions of the plugin file with the name `module`."""

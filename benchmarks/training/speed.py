@@ -119,7 +119,7 @@ def measure(size: Size, contenders: Sequence[Contender]) -> list[Standing]:
     plain loop's model and does not.
     """
     times: dict[str, list[tuple[Times, Times]]] = {contender.name: [] for contender in contenders}
-    with _images(size):
+    with _images(size), _added_network():
         few, federation = _dealt(replace(size, rounds=1)), _dealt(size)
         for contender in contenders:
             if not contender.once:
@@ -266,7 +266,7 @@ def _scenario(size: Size) -> schema.Scenario:
         seed=_SEED,
         data=schema.Data(name="mnist", clients=size.clients, labeled=1.0),
         protocol=schema.ProtocolKeys(name="fedavg"),
-        model=schema.Model(name=_normalising() if size.normalises else "small_cnn"),
+        model=schema.Model(name=_NORMALISED if size.normalises else "small_cnn"),
         training=schema.Training(
             rounds=size.rounds,
             share=size.cohort / size.clients,
@@ -285,11 +285,14 @@ def _scenario(size: Size) -> schema.Scenario:
 _NORMALISED = "small_cnn with batch normalisation"
 
 
-def _normalising() -> str:
-    """Add the network that normalises batches, unless it was added before; returns its name."""
-    if _NORMALISED not in MODELS:
-        add_model(_NORMALISED, "the network of the benchmark", _normalised)
-    return _NORMALISED
+@contextmanager
+def _added_network() -> Iterator[None]:
+    """Inside this context, there is a network that normalises batches."""
+    add_model(_NORMALISED, "the network of the benchmark", _normalised)
+    try:
+        yield
+    finally:
+        MODELS.remove(_NORMALISED)
 
 
 def _normalised(spec: ModelSpec) -> Any:
