@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
+from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
@@ -71,6 +72,11 @@ class Among:
     def names(self) -> tuple[str, ...]:
         """The clients, in order."""
         return tuple(self.points)
+
+    @property
+    def vector_bytes(self) -> int:
+        """The bytes of a summed vector in a message."""
+        return packed_bytes(self.dimension, self.word_bits)
 
 
 @dataclass(frozen=True)

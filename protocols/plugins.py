@@ -30,6 +30,8 @@ from tacit.protocols.federated.method import Averaged, Companion
 from tacit.protocols.federated.server_update import ServerUpdate
 from tacit.protocols.own_classes import check_class
 from tacit.protocols.steps import Step
+from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.sum import Requests, Sum
 from tacit.protocols.xclp.hamming import SecureHamming
 from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
 from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS, Beside, HammingOptions, RowSums, Variant
@@ -58,6 +60,7 @@ __all__ = [
     "SecureHamming",
     "SecureRowSums",
     "ServerUpdate",
+    "Sum",
     "Task",
     "add_dataset",
     "add_fit",
@@ -66,6 +69,7 @@ __all__ = [
     "add_model",
     "add_row_sums",
     "add_server_update",
+    "add_sum",
     "add_task",
 ]
 
@@ -206,6 +210,32 @@ def add_row_sums(
     _check("steps", steps, all(isinstance(step, Step) for step in steps), "Steps")
     _check_text(description)
     ROW_SUMS.add(name, RowSums(description, make, tuple(steps), name, Beside(_message_types(messages), payloads)))
+
+
+def add_sum(name: str, description: str, kind: type[Sum]) -> None:
+    """Add a secure sum of vectors for `training.averaging` and all else that sums: a class derived from `Sum`.
+
+    The class says in `takes` its steps, in `requests` the messages of the server that a client waits for, in `masked`
+    those by which a client's masked values leave it, and has the methods `client` and `server`, and `helper` with
+    `has_helper`. Raises TypeError and ValueError.
+    """
+    _check("kind", kind, isinstance(kind, type) and issubclass(kind, Sum), "a class derived from Sum")
+    _check_text(description)
+    if name in _NO_SUMS:
+        raise ValueError(f"there is a way to average {name!r} already, which comes with Tacit; choose another name")
+    for method in ("client", "server", *(("helper",) if kind.has_helper else ())):
+        if getattr(kind, method) is getattr(Sum, method):
+            raise TypeError(f"the sum {kind.__qualname__} does not say what the {method} does: it needs a {method}")
+    requests, masked = getattr(kind, "requests", None), getattr(kind, "masked", ())
+    _check("requests", requests, isinstance(requests, Requests), "Requests(done, others)")
+    _check("masked", masked, len(_message_types(masked)) > 0, "types of Message, the first of which the server gets")
+    check_class(kind)
+    SUMS.add(name, kind)
+    kind.name, kind.description = name, description
+
+
+_NO_SUMS = ("plain", "prio3")
+"""Values of `training.averaging` that are in no registry of sums."""
 
 
 def _check(name: str, value: object, holds: bool, wanted: str) -> None:

@@ -168,7 +168,8 @@ class Group:
     client, and the group `seed`; the server holds neither. `identities`: the keys for later signatures, bound to the
     group and all published data; None if nothing is signed. `digest`: that of the group and all published data, in the
     order of the list. `lot`: that of the clients of the group and their keys, sorted by name, by which clients of a sum
-    are drawn: neither the order of the list nor the leader, which the server chooses, changes a draw.
+    are drawn: neither the order of the list nor the leader, which the server chooses, changes a draw. `helper`: the key
+    of the round of a sum's helper (`sums.helper`), if it has one.
     """
 
     names: tuple[str, ...]
@@ -179,6 +180,7 @@ class Group:
     identities: Identities | None = None
     digest: bytes = b""
     lot: bytes = b""
+    helper: bytes = b""
 
     def without(self, names: tuple[str, ...]) -> "Group":
         """The group without the clients in `names`."""

@@ -16,11 +16,11 @@
 return the data that those print; a sweep's `frame()` is a pandas DataFrame with a row for each run.
 
 `OneShot` is the base of your own protocol with one part, `Phases` of one with several consecutive parts (`Phase`,
-`SecureSum`, `Histogram`), and `Protocol` of any other. `add_protocol` lets scenario files name it, as `add_model`,
-`add_server_update` and the others do for other things. A file that calls them is a plugin: `plugins = [...]` in a
-scenario beside it. `Scenario` and the structs of its tables make a scenario without a file; `ProtocolKeys` is that of
-[protocol]. These names and their documented behaviour stay compatible between versions (CHANGELOG.md lists changes).
-Other modules may change.
+`SecureSum`, `Histogram`), and `Protocol` of any other. `Sum` is the base of your own secure sum. `add_protocol` and
+`add_sum` let scenario files name them, as `add_model`, `add_server_update` and the others do for other things. A file
+that calls them is a plugin: `plugins = [...]` in a scenario beside it. `Scenario` and the structs of its tables make a
+scenario without a file; `ProtocolKeys` is that of [protocol]. These names and their documented behaviour stay
+compatible between versions (CHANGELOG.md lists changes). Other modules may change.
 
 The object of a name is imported when the name is first used, because that takes a second.
 """
@@ -54,13 +54,16 @@ if TYPE_CHECKING:
         add_model,
         add_row_sums,
         add_server_update,
+        add_sum,
         add_task,
     )
     from tacit.protocols.promises import Promise
     from tacit.protocols.registry import add as add_protocol
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
+    from tacit.protocols.sums.helper import HelperKeys, SealingKey, from_helper, sealed_for
     from tacit.protocols.sums.secure_sum import SecureSum
+    from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
     from tacit.scenarios.chaos.chaos import chaos
@@ -134,6 +137,14 @@ else:
         "Phase": "tacit.protocols.parts.Phase",
         "Phases": "tacit.protocols.one_shot.Phases",
         "SecureSum": "tacit.protocols.sums.secure_sum.SecureSum",
+        "Requests": "tacit.protocols.sums.sum.Requests",
+        "HelperKeys": "tacit.protocols.sums.helper.HelperKeys",
+        "SealingKey": "tacit.protocols.sums.helper.SealingKey",
+        "Sum": "tacit.protocols.sums.sum.Sum",
+        "SumSettings": "tacit.protocols.sums.sum.SumSettings",
+        "Total": "tacit.protocols.sums.sum.Total",
+        "from_helper": "tacit.protocols.sums.helper.from_helper",
+        "sealed_for": "tacit.protocols.sums.helper.sealed_for",
         "Experiment": "tacit.protocols.experiment.experiment.Experiment",
         "Needs": "tacit.protocols.declaration.Needs",
         "Problem": "tacit.sim.setting_error.Problem",
@@ -152,6 +163,7 @@ else:
         "add_protocol": "tacit.protocols.registry.add",
         "add_row_sums": "tacit.protocols.plugins.add_row_sums",
         "add_server_update": "tacit.protocols.plugins.add_server_update",
+        "add_sum": "tacit.protocols.plugins.add_sum",
         "add_task": "tacit.protocols.plugins.add_task",
         "Counted": "tacit.scenarios.reporting.counted.Counted",
         "Comparison": "tacit.scenarios.seeing.compare.Comparison",
@@ -218,6 +230,7 @@ __all__ = [
     "FitData",
     "FitSettings",
     "Found",
+    "HelperKeys",
     "Histogram",
     "Host",
     "Learner",
@@ -242,18 +255,23 @@ __all__ = [
     "ProtocolKeys",
     "Public",
     "Regression",
+    "Requests",
     "Result",
     "Scenario",
     "ScenarioError",
+    "SealingKey",
     "SecureSum",
     "ServerParty",
     "ServerUpdate",
     "Setting",
     "Simulated",
     "Step",
+    "Sum",
+    "SumSettings",
     "Survival",
     "Sweep",
     "Task",
+    "Total",
     "Training",
     "Watch",
     "add_dataset",
@@ -264,17 +282,20 @@ __all__ = [
     "add_protocol",
     "add_row_sums",
     "add_server_update",
+    "add_sum",
     "add_task",
     "bytes",
     "chaos",
     "compare",
     "duration",
     "events",
+    "from_helper",
     "keys",
     "load",
     "predict",
     "report",
     "run",
+    "sealed_for",
     "steps",
     "sweep",
 ]

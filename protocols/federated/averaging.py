@@ -387,16 +387,16 @@ class Secure:
     def _loss_words(self) -> int:
         return 1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits)
 
-    def _settings(self, expected: Expected, least: int, deadline: float, called: int) -> SumSettings:
+    def settings(self, expected: Expected, least: int, deadline: float, called: int) -> SumSettings:
+        """The settings of a sum of at least `fewest(least)` of the `called` clients."""
         sizes = self.dimension(expected), called, self.fewest(least), deadline
         return SumSettings(*sizes, self.word_bits, self.fraction_bits)
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
     ) -> None:
-        group = await self.sum.join(me, deadline, called)
-        vector = self._contribution(me, update, expected)
-        await self.sum.client(me, vector, group, self._settings(expected, least, deadline, called))
+        settings = self.settings(expected, least, deadline, called)
+        await self.sum.contribute(me, lambda: self._contribution(me, update, expected), settings)
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
@@ -475,9 +475,8 @@ class Secure:
         enough: int,
         called: int,
     ) -> Averages:
-        settings = self._settings(expected, least, deadline, called)
-        present = await self.sum.gather(me, members, settings.min_clients, deadline, called)
-        return await self._averages(me, await self.sum.server(me, present, settings), expected, least)
+        total = await self.sum.total(me, members, self.settings(expected, least, deadline, called))
+        return await self._averages(me, total, expected, least)
 
     async def _averages(self, me: Server, total: Total, expected: Expected, least: int) -> Averages:
         """Return what the sum says of the models, of which `least` must have been trained. Raises Abort."""
@@ -582,13 +581,15 @@ class SecureAveraging(Part):
         if not self.of.tolerates_share:
             return []
         held, one = shards(), self.of.of(tables)
-        found = [f"{one.name}: {one.limits(many, many)}" for many in cohorts_of(tables, held)]
-        return found + drawn_notes(tables, held)
+        limits = [one.limits(many, many) for many in cohorts_of(tables, held)]
+        return [f"{one.name}: {limit}" for limit in limits if limit is not None] + drawn_notes(tables, held)
 
     def _made_by_clients(self, tables: Any) -> bool:
         return self.private and tables.privacy.noise_at == "clients"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        if not self.of.kind:
+            return []
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
         least, colluding = self.least(tables, clients), colluding_of(tables, clients)
         return [SumBounds(self.of.kind, least, value_bits=bits, colluding=colluding)]

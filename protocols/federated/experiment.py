@@ -52,6 +52,7 @@ from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.reports import Helper
 from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import SumHelper, SumSettings
 from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.hollow import blank
 from tacit.sim.setting_error import SettingError
@@ -149,12 +150,15 @@ class Training:
         spec = self.settings.spec
         first = jobs.initial(spec, tables.seed) if world.hollow is None else blank(jobs.layout(spec).size)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
-        self.helpers: tuple[Helper, ...] = ()
+        self.helpers: tuple[Party, ...] = ()
         if isinstance(averaging := self.settings.averaging, Proved):
             task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
             least = averaging.fewest(self.settings.min_clients)
             access = {"identities": averaging.sum.identities, **setting.access(HELPER)}
             self.helpers = (Helper(world, task, least, deadline, patience, **access),)
+        elif isinstance(averaging, Secure) and averaging.sum.has_helper:
+            sums, patience = averaging.sum, self.settings.patience
+            self.helpers = (SumHelper(world, sums, self._sum, patience, **setting.access(HELPER)),)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
@@ -171,6 +175,13 @@ class Training:
         averaging = self.settings.averaging
         assert isinstance(averaging, Proved)
         return averaging.task(self.settings.expected_in(number))
+
+    def _sum(self, number: int) -> SumSettings:
+        """The settings of the sum of round `number`, where models are averaged by a secure sum."""
+        settings, averaging = self.settings, self.settings.averaging
+        assert isinstance(averaging, Secure)
+        limits = settings.min_clients, settings.deadline, settings.called(number)
+        return averaging.settings(settings.expected_in(number), *limits)
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
         """The budget that randomised answers have spent after this number of `rounds`, if some hash points."""

@@ -3,7 +3,7 @@
 `averaging` says what travels, what the server learns, and under which assumptions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -160,15 +160,38 @@ class ProvedAveraging(SecureAveraging):
         ]
 
 
-def ways(private: bool = False) -> dict[str, PlainAveraging | SecureAveraging]:
+class Ways(Mapping[str, PlainAveraging | SecureAveraging]):
+    """The values of `training.averaging` as parts of a round: those that come with Tacit, then the sums of plugins.
+
+    `private`: as in `SecureAveraging`.
+    """
+
+    def __init__(self, private: bool = False) -> None:
+        self._private = private
+        self._own: dict[str, PlainAveraging | SecureAveraging] = {
+            "plain": PlainAveraging(),
+            **{name: SecureAveraging(one, private) for name, one in SUMS.items()},
+            "secure": NoisyChangesAveraging(private=private) if private else SecureAveraging(),
+            "prio3": ProvedAveraging(private=private),
+        }
+
+    def __getitem__(self, name: str) -> PlainAveraging | SecureAveraging:
+        return self._own[name] if name in self._own else SecureAveraging(SUMS[name], self._private)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in SUMS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._own, *SUMS)))
+
+    def __len__(self) -> int:
+        return len([*self])
+
+
+AVERAGINGS, _PRIVATE = Ways(), Ways(private=True)
+"""The values of `training.averaging`, without and with the noise of private training."""
+
+
+def ways(private: bool = False) -> Ways:
     """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
-    return {
-        "plain": PlainAveraging(),
-        **{name: SecureAveraging(one, private) for name, one in SUMS.items()},
-        "secure": NoisyChangesAveraging(private=private) if private else SecureAveraging(),
-        "prio3": ProvedAveraging(private=private),
-    }
-
-
-AVERAGINGS = ways()
-"""The values of `training.averaging`, without noise."""
+    return _PRIVATE if private else AVERAGINGS

@@ -144,12 +144,10 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-_MASKED = frozenset(kind.__name__ for one in SUMS.values() for kind in one.masked)
-
-
 def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:
     """After a lost round in which a client sent masked values, no client sends any: they would be alike."""
-    types = (*_MASKED, *(kind.__name__ for kind in released))
+    masked_values = (kind.__name__ for one in SUMS.values() for kind in one.masked)
+    types = (*masked_values, *(kind.__name__ for kind in released))
     masked = {event.round for event in trial.events if event.kind == "send" and event.type in types}
     for record in trial.records:
         later = [number for number in masked if number > record.number]

@@ -15,21 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.party import Party
-from tacit.protocols.crypto.agreement import KEY_BYTES
-from tacit.protocols.crypto.sealing import TAG_BYTES
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.sums.helper import SEALING_BYTES
 from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = [
-    "CHECKSUM_BYTES", "HELPER_SHARE", "LEADER", "SEALING_BYTES", "Batch", "Circuit", "Held", "Task", "aggregated",
+    "CHECKSUM_BYTES", "HELPER_SHARE", "LEADER", "Batch", "Circuit", "Held", "Task", "aggregated",
     "checksum_of", "prepared", "unsharded",
 ]  # fmt: skip
 
 LEADER, HELPER_SHARE = 0, 1
 """The numbers of the aggregators' shares."""
-
-SEALING_BYTES = KEY_BYTES + TAG_BYTES
-"""The bytes by which the helper's share is longer once it is sealed."""
 
 CHECKSUM_BYTES = 32
 

@@ -1,12 +1,15 @@
-"""All secure sums of vectors, by their names."""
+"""All secure sums of vectors, by their names: those that come with Tacit, and those of plugins."""
 
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.flamingo import Flamingo
 from tacit.protocols.sums.lightsecagg import LightSecAgg
 from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
 from tacit.protocols.sums.sum import Sum
+from tacit.sim.registry import Registry
 
 __all__ = ["SUMS"]
 
-SUMS: dict[str, type[Sum]] = {one.name: one for one in (SecAgg, SecAggPlus, LightSecAgg, ByCommittee, Flamingo)}
+SUMS: Registry[type[Sum]] = Registry(
+    "sum", {one.name: one for one in (SecAgg, SecAggPlus, LightSecAgg, ByCommittee, Flamingo)}
+)
 """The values of `training.averaging` that are secure sums."""

@@ -61,24 +61,22 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from tacit.parties.client import DismissedError
 from tacit.parties.fleet.fleet import HELPER
-from tacit.parties.life import Observed
-from tacit.parties.party import NoAnswer, Party
+from tacit.parties.party import Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES
 from tacit.protocols.crypto.vdaf import INVALID_PROOF, InvalidReport, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort, Overtaken, Withdrawn, require
+from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
 from tacit.protocols.steps import Step
+from tacit.protocols.sums import helper
 from tacit.protocols.sums.batch import (
     CHECKSUM_BYTES,
     HELPER_SHARE,
     LEADER,
-    SEALING_BYTES,
     Batch,
     Held,
     Task,
@@ -87,6 +85,7 @@ from tacit.protocols.sums.batch import (
     prepared,
     unsharded,
 )
+from tacit.protocols.sums.helper import SEALING_BYTES, from_helper
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
@@ -364,7 +363,7 @@ async def _count(
     with me.step("report.keys"):
         verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
         me.send(HELPER, BatchOpened(verify_key, basis))
-        opened: HelperKey = await _from_helper(me, HelperKey, deadline)
+        opened: HelperKey = await from_helper(me, HelperKey, deadline)
         me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
     with me.step("report.prepare"):
         sent = await _reports(me, members, batch, deadline, SIGNATURE_BYTES * signed)
@@ -382,7 +381,7 @@ async def _count(
             for name, bound in names.items()
         ]  # fmt: skip
         me.send(HELPER, AggregationJob(parts))
-        answer: AggregationJobAnswer = await _from_helper(me, AggregationJobAnswer, deadline)
+        answer: AggregationJobAnswer = await from_helper(me, AggregationJobAnswer, deadline)
         if not len(answer.messages) == len(answer.refused) == len(held):
             raise Abort("the helper answered for other reports than it was sent")
         work = {"ring.add": task.elements * len(held)}
@@ -400,7 +399,7 @@ async def _count(
                 if problems[name] and not by_helper]  # fmt: skip
         checksum = checksum_of([sent[name].nonce for name in accepted])
         me.send(HELPER, AggregateShareWanted(len(accepted), checksum, late))
-        other: HelperAggregate = await _from_helper(me, HelperAggregate, deadline)
+        other: HelperAggregate = await from_helper(me, HelperAggregate, deadline)
         total = await me.compute({"ring.add": task.elements}, unsharded, batch, own, other.share, len(accepted))
         if total is None:
             raise Abort("the helper's share of the sum is malformed")
@@ -410,15 +409,6 @@ async def _count(
 def _title(me: Server, name: str) -> bytes:
     """The name and incarnation under which the client `name` signs."""
     return f"{name}#{me.incarnations[name]}".encode()
-
-
-async def _from_helper(me: Server, kind: type[Any], deadline: float) -> Any:
-    """The helper's answer. Raises Abort where it does not come, or where the helper says that it gives none."""
-    try:
-        return await me.recv(kind, HELPER, deadline)
-    except NoAnswer:
-        me.lose([HELPER], "it did not answer: the batch is over")
-        raise Abort("the helper did not answer within {deadline:g} s", deadline=deadline) from None
 
 
 async def _reports(
@@ -486,7 +476,7 @@ def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list
 # The helper
 
 
-class Helper(Party):
+class Helper(helper.Helper):
     """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
 
     `task` gives what the reports of each round are of, and raises ValueError for a round without reports. `least`: the
@@ -494,52 +484,17 @@ class Helper(Party):
     `ending` says how its latest batch ended.
     """
 
-    ending = Observed(lambda: "no batch was opened")
-    interrupts: ClassVar[tuple[type[Message], ...]] = (Dismissed,)
+    opens = BatchOpened
 
     def __init__(
         self, world: World, task: Callable[[int], Task], least: int, deadline: float, patience: float,
-        identities: Identities | None = None, server: str = "server", name: str = HELPER, **access: Any,
+        identities: Identities | None = None, **access: Any,
     ) -> None:  # fmt: skip
-        super().__init__(world, name, **access)
-        self.task, self.least, self.deadline, self.patience = task, least, deadline, patience
+        super().__init__(world, patience, **access)
+        self.task, self.least, self.deadline = task, least, deadline
         self.identities = identities
-        self.server = self.authority = server
-        self.until: float | None = None
 
-    def interrupted(self, source: str, message: Message) -> None:
-        assert isinstance(message, Dismissed)
-        raise DismissedError(message)
-
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"until": self.until}
-
-    async def main(self) -> None:
-        clock = self.world.loop.time
-        end = self.until = clock() + self.patience if self.until is None else self.until
-        while clock() < end:
-            try:
-                self.rest(True)
-                opened = await self.recv(BatchOpened, self.server, end - self.since)
-            except DismissedError:
-                continue
-            except NoAnswer:
-                return
-            self.rest(False)
-            try:
-                with self.unless((BatchOpened,), (self.server,), Overtaken()):
-                    await self._serve(opened)
-                self.ending = "completed"
-            except DismissedError as dismissed:
-                self.ending = f"dismissed: {dismissed.reason}"
-            except Overtaken:
-                self.ending = "its last batch was over before it was done"
-            except NoAnswer as problem:
-                self.ending = f"no answer from the server: {problem}"
-            except BadValues as problem:
-                self.ending = f"the server sent invalid values: {problem}"
-
-    async def _serve(self, opened: BatchOpened) -> None:
+    async def serve(self, opened: BatchOpened) -> None:
         """Serve one batch."""
         with self.step("report.keys"):
             with values_of(self, self.server, "BatchOpened"):

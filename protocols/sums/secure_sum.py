@@ -452,6 +452,7 @@ SUM = SumOfVectors()
 
 
 class _Dealing(Sum):
+    messages: ClassVar[Sequence[type[Message]]] = ()
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedChunk,)
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
@@ -484,10 +485,6 @@ class SecAgg(_Dealing):
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients")
 
-    @classmethod
-    def of(cls, tables: Any) -> "SecAgg":
-        return cls(Tolerance(tables.protocol.corrupt_clients or 0.0, 0.0))
-
     def fewest(self, min_clients: int) -> int:
         return max(super().fewest(min_clients), self.threshold or 0)
 
@@ -513,6 +510,7 @@ class SecAggPlus(_Dealing):
     )
     kind: ClassVar[str] = "secagg+"
     sees_all: ClassVar[bool] = False
+    agrees: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)
     uses: ClassVar[Sequence[str]] = ()
 
@@ -541,12 +539,6 @@ class SecAggPlus(_Dealing):
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         return replace(super()._settings(group, settings), tolerance=self.tolerance)
-
-    async def join(self, me: Client, deadline: float, called: int) -> setup.Group:
-        return setup.Group((), {}, {})
-
-    async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
-        return setup.Group(tuple(names), {}, {})
 
 
 class SecureSum(Phase):

@@ -1,35 +1,44 @@
 """A secure sum as one object: its keys, its program, its limits, its formula.
 
-A sum is a class derived from `Sum`, in one file, with one line in `registry`. Averages of models, checks, notes,
-predictions and chaos ask the object.
+A sum is a class derived from `Sum`, in one file, with one line in `registry`, or in a plugin with `tacit.add_sum`.
+Averages of models, votes, cells, parts of a user's own protocol, checks, notes, predictions and chaos ask the object.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
-from tacit.parties.server import Server
+from tacit.parties.fleet.fleet import HELPER
+from tacit.parties.party import Party
+from tacit.parties.server import Dismissed, Server
 from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.assumed import Assumed
-from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.crypto.fixed_point import decode, encode
 from tacit.protocols.crypto.regular_graph import Tolerance
-from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
+from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Opening, Part
 from tacit.protocols.steps import Step
-from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
+from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.quorum import NOBODY, limit_of
-from tacit.protocols.sums.refusal import sum_done
+from tacit.protocols.sums.refusal import may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.values import understood
 from tacit.sim.wire import Message
+from tacit.sim.world import World
 
-__all__ = ["END", "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumSettings", "Total"]
+__all__ = ["END", "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total"]
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 
 STEPS = (
     Step("client", "sum.deal", "deal a second key and a seed in shares, and take in the others'; once each attempt"),
@@ -109,6 +118,28 @@ class SumSettings:
     fraction_bits: int = 32
     chunk: int = 1 << 16
 
+    def joined(self, words: Ring) -> bytes:
+        """Encode `words` (dimension,) for a message: each takes `word_bits` bits; what is above these is left out."""
+        return joined([self.reduced(words)], self.word_bits)
+
+    def read(self, data: bytes) -> Ring:
+        """Decode words (dimension,) from a message. Raises ValueError for a wrong length."""
+        (words,) = read(data, [self.dimension], self.word_bits)
+        return words
+
+    def reduced(self, words: Ring) -> Ring:
+        """Reduce `words` modulo 2^`word_bits`, in place where possible."""
+        return reduced(words, self.word_bits)
+
+    async def mask(self, me: Party, seeds: Sequence[bytes]) -> Ring:
+        """The sum (dimension,) of the masks that follow from `seeds` of 32 bytes, for each word one that looks random.
+
+        A seed must not serve two vectors: their difference would show that of the vectors.
+        """
+        keys, blocks, bits = [(seed, True) for seed in seeds], [(0, self.dimension)], self.word_bits
+        (mask,) = await me.compute(masks_work(len(keys), blocks, bits), masks, keys, blocks, bits)
+        return mask
+
 
 @dataclass(frozen=True)
 class Sum(Part):
@@ -126,12 +157,17 @@ class Sum(Part):
     name: ClassVar[str]
     description: ClassVar[str]
     """A line for users who choose a sum."""
-    kind: ClassVar[str]
-    """The name in `SumBounds` and in `tacit chaos --server`."""
+    kind: ClassVar[str] = ""
+    """The name in `SumBounds` and in `tacit chaos --server`; "": no server that lies is tried on it."""
     requests: ClassVar[Requests]
+    """The messages of the server that a client waits for."""
     masked: ClassVar[Sequence[type[Message]]]
     """The messages by which a client's masked values leave it; the first goes to the server."""
-    copies: ClassVar[int]
+    agrees: ClassVar[bool] = True
+    """True if clients first agree on a key for each pair (`setup`)."""
+    has_helper: ClassVar[bool] = False
+    """True if a second server, the party `helper`, takes part. `takes` then begins with `HelperKeys`."""
+    copies: ClassVar[int] = 8
     """The copies of a client's vectors that are held in a round."""
     spare_waits: ClassVar[int] = 6
     """The deadlines of the server in a sum, beside two for each client."""
@@ -144,12 +180,16 @@ class Sum(Part):
     tolerates_share: ClassVar[bool] = True
     """True if the share of lost clients in `tolerance` decides."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
-    messages: ClassVar[Sequence[type[Message]]] = ()
 
     @classmethod
     def of(cls, tables: Any) -> Self:
         """The sum with the values of its keys in `tables`. Draws are new in each round, and a server may ask for new
-        ones in any."""
+        ones in any.
+
+        Where the share of lost clients does not decide, `protocol.corrupt_clients` is the share that colludes.
+        """
+        if not cls.tolerates_share:
+            return cls(Tolerance(getattr(tables.protocol, "corrupt_clients", None) or 0.0, 0.0))
         keys = tables.training
         return cls(Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent, keys.rounds))
 
@@ -208,14 +248,20 @@ class Sum(Part):
 
     async def join(self, me: Client, deadline: float, called: int) -> setup.Group:
         """Take part in the set-up of a round; returns the group, with the secrets that `me` shares with each client."""
-        group, keys = await setup.client(me, deadline, self._keys, self.identities)
-        return with_keys(group, {me.name: keys.private}) if keys.public else group
+        group = setup.Group((), {}, {})
+        if self.agrees:
+            group, keys = await setup.client(me, deadline, self._keys, self.identities)
+            group = with_keys(group, {me.name: keys.private}) if keys.public else group
+        return replace(group, helper=await key_of_helper(me, deadline)) if self.has_helper else group
 
     async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> setup.Group:
         """Set up a round with at least `least` of `names`, those that answer; returns the group. Raises Abort."""
-        limit = limit_of(least, self.of_run.colluding)
-        group = await setup.server(me, names, me.round, least, deadline, self._keys, self.identities, limit)
-        return with_keys(group, {}) if self.signs_sets and self.identities is None else group
+        group = setup.Group(tuple(names), {}, {})
+        if self.agrees:
+            limit = limit_of(least, self.of_run.colluding)
+            group = await setup.server(me, names, me.round, least, deadline, self._keys, self.identities, limit)
+            group = with_keys(group, {}) if self.signs_sets and self.identities is None else group
+        return replace(group, helper=await call_helper(me, group.names, deadline)) if self.has_helper else group
 
     async def client(self, me: Client, vector: NDArray[Any], group: setup.Group, settings: SumSettings) -> None:
         """Contribute `vector` (dimension,) to the sum of the round among `group`."""
@@ -224,6 +270,102 @@ class Sum(Part):
     async def server(self, me: Server, group: setup.Group, settings: SumSettings) -> Total:
         """Sum the vectors of `group`, or of those of them who live. Raises Abort."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the server does")
+
+    async def helper(self, me: Party, key: SealingKey, settings: SumSettings) -> None:
+        """Do the helper's part in the sum of the round, in which clients seal for its `key`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what the helper does")
+
+    # A whole round of it, for what is summed
+
+    async def contribute(self, me: Client, vector: Callable[[], NDArray[Any]], settings: SumSettings) -> None:
+        """Take part in the set-up and the sum of the round with the `vector` (dimension,) that is made in between."""
+        group = await self.join(me, settings.deadline, settings.called)
+        await me.drawing(self, self.client(me, vector(), group, settings))
+
+    async def total(self, me: Server, names: Sequence[str], settings: SumSettings) -> Total:
+        """Set up the round with those of `names` that answer, and sum their vectors. Raises Abort.
+
+        A helper is told of an Abort, too.
+        """
+        try:
+            group = await self.gather(me, names, settings.min_clients, settings.deadline, settings.called)
+            return await me.drawing(self, self.server(me, group, settings))
+        except Abort as abort:
+            if self.has_helper:
+                me.send(HELPER, Dismissed(f"the sum is over: {abort}", aborted=False))
+            raise
+
+    # What the program of a sum does in most sums
+
+    def words(self, me: Client, vector: NDArray[Any], settings: SumSettings) -> Ring:
+        """The words (dimension,) that `vector` adds to the sum: it has words already, or numbers for fixed point.
+
+        Raises Withdrawn for numbers that are too large, infinite or NaN; the trace says so, without the numbers.
+        """
+        if vector.shape != (settings.dimension,):
+            raise ValueError(f"a vector of shape {(settings.dimension,)} was due, not {vector.shape}.")
+        if vector.dtype == np.uint64:
+            return vector.astype(word_type(settings.word_bits), copy=False)
+        try:
+            return encode(vector.astype(np.float64, copy=False), settings.fraction_bits, settings.called)
+        except ValueError as error:
+            refuse(me, f"take part in the sum: {error}")
+            raise Withdrawn(str(error)) from None
+
+    def may_mask(self, me: Client) -> bool:
+        """Return true if `me` may send masked values now, which it may once a round; if not, the trace says why.
+
+        It is stored that they are sent: a crash does not make `me` forget it.
+        """
+        if not may_mask_once(me, me.round, (), 0):
+            return False
+        sum_masked(me)
+        return True
+
+    async def received(
+        self, me: Server, kind: type[M], names: Sequence[str], settings: SumSettings, read: Callable[[M], R]
+    ) -> dict[str, R]:
+        """What `read` returns for the message of a `kind` of each of `names`; those without a valid one are lost.
+
+        `read` raises ValueError for invalid content. Raises Abort if too few clients are left.
+        """
+        sent = await me.collect(kind, names, deadline=settings.deadline)
+        found = understood(me, sent.answers, lambda name, message: read(message))
+        return {name: found[name] for name in self.left_of(me, names, found, settings)}
+
+    def left_of(
+        self, me: Server, names: Sequence[str], there: Container[str], settings: SumSettings,
+        why: str = "its masked values were not received",
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Those of `names` that are `there`, in order; the others are lost, with the reason `why`.
+
+        Raises Abort if too few clients are left.
+        """
+        left = tuple(name for name in names if name in there)
+        lost = [name for name in names if name not in there]
+        me.lose(lost, f"{why}: the sum goes without it")
+        me.dismiss(lost, f"the sum goes without you: {why.replace('its', 'your')}")
+        colluding = self.tolerance.of(settings.called).colluding
+        require(len(left), "clients", self.least_of(settings), limit_of(settings.min_clients, colluding))
+        return left
+
+
+class SumHelper(Helper):
+    """The helper of a sum, whose program is that sum's `helper`. `settings` gives those of the sum of each round."""
+
+    opens = HelperCalled
+
+    def __init__(
+        self, world: World, of: Sum, settings: Callable[[int], SumSettings], patience: float, **access: Any
+    ) -> None:
+        super().__init__(world, patience, **access)
+        self.sum, self.settings = of, settings
+
+    async def serve(self, opened: HelperCalled) -> None:
+        with self.step("helper.key"):
+            key = await SealingKey.generate(self)
+            self.send(self.server, KeyOfHelper(key.public))
+        await self.drawing(self.sum, self.sum.helper(self, key, self.settings(self.round)))
 
 
 WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)
