@@ -87,10 +87,7 @@ def message_names() -> dict[str, str]:
     return found
 
 
-FORGES = {
-    f"scenarios/chaos/{what}.py"
-    for what in ("server_world", "server_view", "server_rounds", "report_world", "report_view", "report_lies")
-}
+FORGES = {f"scenarios/chaos/{what}.py" for what in ("report_world", "report_view", "report_lies")}
 """The modules of lying servers and helpers, which send and read messages like their owners."""
 
 ANOTHER = {"Columns", "Corrections", "Enrolled", "Present", "Report", "Rows", "Seed"}

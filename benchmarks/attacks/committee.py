@@ -15,9 +15,9 @@ from tacit.protocols.crypto import packed_shamir
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine
 from tacit.protocols.sums import committee
+from tacit.protocols.sums.lying.committee import CommitteeView
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
-from tacit.scenarios.chaos.server_view import CommitteeView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 
 __all__ = ["one_set_and_a_part", "share_of_a_member", "two_sets"]

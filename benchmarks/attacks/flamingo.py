@@ -13,8 +13,8 @@ from tacit.benchmarks.attacks.finding import Finding, share
 from tacit.benchmarks.attacks.weakened import unsigned
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.sums import flamingo
+from tacit.protocols.sums.lying.rounds import RoundsView
 from tacit.scenarios.chaos.server_lies import parse
-from tacit.scenarios.chaos.server_rounds import RoundsView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 
 __all__ = ["both_kinds", "split_set", "too_many_decryptors"]

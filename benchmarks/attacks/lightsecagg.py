@@ -14,9 +14,9 @@ from tacit.benchmarks.attacks.weakened import forgetful, unsigned
 from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded, encoding, piece_length
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.sums import lightsecagg
+from tacit.protocols.sums.lying.coded import CodedView, Masked
 from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
-from tacit.scenarios.chaos.server_view import CodedView, Masked
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 from tacit.sim.streams import Entropy
 

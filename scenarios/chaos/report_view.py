@@ -4,7 +4,7 @@ A report splits a measurement x into the leader's share x - h and the helper's s
 for the helper. So the leader receives one relation x - h for each report, and one relation between several h for each
 share of a sum that the helper releases. h is known as well if the key that the report is sealed with is not an honest
 helper's, if a key or a seed does not depend on the party's randomness, or if the helper has prepared the report twice:
-a proof hides its measurement for one query only. The promise is the rank test of `server_view.exposed`.
+a proof hides its measurement for one query only. The promise is the rank test of `lying.relations.exposed`.
 
 A lying helper knows every h. It receives one prepare share for each report from the leader, of a proof that hides the
 measurement for one query: a second one for the same report counts as revealed.
@@ -19,7 +19,7 @@ from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.sums import reports
-from tacit.scenarios.chaos.server_view import Input, Judged, Mask, Relation, exposed
+from tacit.protocols.sums.lying.relations import Input, Judged, Mask, Relation, exposed
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
 

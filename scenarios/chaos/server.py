@@ -7,8 +7,8 @@ complete, and U3 may lack several clients.
 
 Each run is checked for two promises. First, no nonzero combination of all that the server received in all rounds covers
 the inputs of fewer than `min_clients` clients only; for rows of class scores there is no such combination at all
-(`server_view`). Second, no client's program fails. A key counts as known if it stays the same when clients draw other
-randomness.
+(`tacit.protocols.sums.lying`). Second, no client's program fails. A key counts as known if it stays the same when
+clients draw other randomness.
 
 Reports to two aggregators are tried likewise, with a leader that lies or a helper that lies (`report_world`,
 `report_lies`): both at once read everything. A server may also lie about who is present (`presence_lies`).
@@ -131,8 +131,9 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one client can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
-        colluding = one.colluding if one.kind == "secure_sum" else None
-        found.append(Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits, colluding))
+        miniature = Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits)
+        colluding = one.colluding if miniature.lying.asks_scenario else None
+        found.append(structs.replace(miniature, colluding=colluding))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]
     reported = batches_of(scenario, min(scenario.data.clients, _FEW_CLIENTS))
     return (*found, *(one for one in large if not quick or one.clients == LARGE[0]), *reported)

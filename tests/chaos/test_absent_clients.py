@@ -17,9 +17,9 @@ from tacit.protocols.setup import Group, Roster, digest_of, lot_of
 from tacit.protocols.sums.committee import ByCommittee, Committee
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.protocols.sums.lightsecagg import Coding
+from tacit.protocols.sums.lying.committee import CommitteeView
 from tacit.protocols.sums.members import above, drawn, exceeded_by
 from tacit.scenarios.chaos.server_lies import parse
-from tacit.scenarios.chaos.server_view import CommitteeView
 from tacit.scenarios.chaos.server_world import Miniature, contribute, perform, performed
 from tacit.sim.shares import rounded_down, rounded_up
 

@@ -17,13 +17,13 @@ from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.sums import consistency, dealing, lightsecagg, refusal, secure_sum
 from tacit.protocols.sums.dealing import SHARE, DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.lying.relations import Relation, exposed
 from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
 from tacit.scenarios.chaos import server
 from tacit.scenarios.chaos.server import Sweep, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
-from tacit.scenarios.chaos.server_view import Relation, exposed
 from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
 from tacit.scenarios.command.main import app
 

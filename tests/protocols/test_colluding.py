@@ -15,13 +15,13 @@ from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.federated.averaging import Secure, fewest_hidden
 from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import consistency, quorum, secure_sum
+from tacit.protocols.sums.lying.relations import Relation, exposed
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.scenarios.chaos.server_lies import parse
-from tacit.scenarios.chaos.server_view import Relation, exposed
 from tacit.scenarios.chaos.server_world import Miniature, perform
 from tacit.sim.compute import Free
 from tacit.sim.world import World

@@ -1,6 +1,6 @@
-"""A server's view of a sum over many rounds of one set-up (Flamingo), with the decryptors that collude with it.
+"""A lying server of sums over many rounds of one set-up (Flamingo), with the decryptors that collude with it.
 
-The unknowns are those of `server_view`: inputs, and masks by their keys. Some clients collude, t of them decryptors.
+The unknowns are those of `dealing`: inputs, and masks by their keys. Some clients collude, t of them decryptors.
 The server has their inputs, their keys for all pairs and for the decryptors, and every share that is dealt to them.
 Therefore the server knows a client's own mask as soon as one honest decryptor has sent its share of the seed, and the
 mask of a pair as soon as one honest decryptor has decrypted a ciphertext of its seed, whichever of the two it was asked
@@ -17,17 +17,31 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.party import Party
+from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import derive_key
+from tacit.protocols.sums import consistency
+from tacit.protocols.sums.committee import bits
 from tacit.protocols.sums.decryptors import KeyRing
-from tacit.protocols.sums.flamingo import MaskedVector, RoundOpened, pair_seed
+from tacit.protocols.sums.flamingo import (
+    MaskedVector,
+    Round,
+    RoundLabels,
+    RoundOpened,
+    RoundOpening,
+    pair_seed,
+    to_open,
+)
+from tacit.protocols.sums.lying.base import SHORT, Lying, Setting, Values
+from tacit.protocols.sums.lying.dealing import DealtView
+from tacit.protocols.sums.lying.relations import Input, Judged, exposed_to
 from tacit.protocols.sums.masking import Ring
-from tacit.scenarios.chaos.server_view import Input, Judged, View, exposed_to
+from tacit.protocols.sums.sum import Sum
 from tacit.sim.world import World
 
-__all__ = ["RoundsView"]
+__all__ = ["LyingInRounds", "RoundsView"]
 
 
-class RoundsView(View):
+class RoundsView(DealtView):
     """Records what the server and the `colluding` clients receive from now on, and for the judge what clients compute.
 
     `colluding`: names of clients. Those that are not decryptors in a set-up know only their own pairwise keys.
@@ -50,9 +64,7 @@ class RoundsView(View):
         self._held: dict[bytes, set[int]] = {}  # for each seed the places of the shares that the server has
         self._needed: dict[bytes, int] = {}  # for each seed or ciphertext the number of decryptors that can open it
         self._encrypted: dict[bytes, bytes] = {}  # maps ciphertexts to seeds
-        self._decrypted: dict[
-            bytes, set[str]
-        ] = {}  # for each ciphertext the decryptors that have decrypted it, and those that collude
+        self._decrypted: dict[bytes, set[str]] = {}  # for each ciphertext the decryptors that have opened it or collude
 
     def judged(self, keys: set[bytes], least: int) -> Judged:
         """Judge all that was received, with the masks of `keys` known as well."""
@@ -140,3 +152,54 @@ class RoundsView(View):
                 for seed in pairs for both in combinations(titles, 2)
             }  # fmt: skip
         return known
+
+
+class LyingInRounds(Lying):
+    """A lying server of sums over many rounds, whose vectors have no chunks."""
+
+    helped = True
+    sets_as_bits = (RoundLabels,)
+
+    def __init__(self, setting: Setting, kind: type[Sum] | None = None) -> None:
+        super().__init__(setting, kind)
+        self._vectors: dict[str, Any] = {}  # the latest vector of each client
+        self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}
+
+    def listed(self, me: Server) -> tuple[str, ...]:
+        ring = KeyRing.of(me)
+        return super().listed(me) if ring is None else ring.names
+
+    async def begin(self, me: Server, names: list[str], to: list[str]) -> None:
+        me.broadcast(to, self.sum.requests.others[0]())
+        self._vectors |= (await me.collect(MaskedVector, to, deadline=SHORT)).answers
+
+    async def show_left(self, me: Server, names: list[str], to: list[str]) -> None:
+        """Show `to` the survivors, let the colluding decryptors sign them too, and ask `to` to open the sum."""
+        ring, survivors, one = KeyRing.of(me), tuple(names), self.setting
+        if ring is None or not set(survivors) <= self._vectors.keys():
+            return
+        now = Round(ring, me.round, me.world.run_id, one.tolerates, one.clients)
+        asked = [name for name in ring.decryptors if name in to]
+        me.broadcast(asked, RoundLabels(bits(survivors, ring.names)))
+        signed = self._signatures.setdefault((me.attempt, ring.decryptors, survivors), {})
+        collude = [name for name in ring.decryptors if name in one.corrupt]
+        for machine in map(self.parties.__getitem__, collude):
+            own = KeyRing.of(machine)
+            if own is not None and own.digest == ring.digest and machine.attempt == me.attempt:
+                keys = own.identities(machine, None)
+                signed[machine.name] = await consistency.signature_of(machine, keys, now.statement, survivors)
+        honest = [name for name in asked if name not in collude]
+        found = await me.collect(consistency.Agreed, honest, deadline=SHORT)
+        signed |= {name: answer.signature for name, answer in found.answers.items()}
+        places = [ring.decryptors.index(name) for name in signed]
+        lives = [me.incarnations[name] for name in signed]
+        seeds = to_open(now, self._vectors, survivors)
+        for name in asked:
+            shares = [self._vectors[j].shares[ring.decryptors.index(name)] for j in survivors]
+            me.send(name, RoundOpening(places, lives, list(signed.values()), shares, seeds))
+        await me.collect(RoundOpened, asked, deadline=SHORT)
+
+    def view(
+        self, world: World, server: Party, clients: Iterable[Party], values: Mapping[tuple[str, int], Values]
+    ) -> RoundsView:
+        return RoundsView(world, [server, *clients], self.inputs(values), server.name, self.setting.corrupt)

@@ -1,0 +1,38 @@
+"""Lying servers of all sums, by the label of the sum in a miniature."""
+
+from tacit.protocols.sums.committee import ByCommittee
+from tacit.protocols.sums.flamingo import Flamingo
+from tacit.protocols.sums.lightsecagg import LightSecAgg
+from tacit.protocols.sums.lying.base import Lying, Setting
+from tacit.protocols.sums.lying.coded import LyingWithCodes
+from tacit.protocols.sums.lying.committee import LyingToCommittee
+from tacit.protocols.sums.lying.dealing import LyingInGraph, LyingToAll
+from tacit.protocols.sums.lying.rounds import LyingInRounds
+from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
+from tacit.protocols.sums.sum import Sum
+from tacit.protocols.xclp.lying import LyingAfterDealing, LyingAfterDealingInGraph, LyingWithRestarts
+
+__all__ = ["lying_in"]
+
+_VECTORS: dict[type[Sum], type[Lying]] = {
+    SecAgg: LyingToAll,
+    SecAggPlus: LyingInGraph,
+    ByCommittee: LyingToCommittee,
+    LightSecAgg: LyingWithCodes,
+    Flamingo: LyingInRounds,
+}
+
+_ROWS: dict[str, type[Lying]] = {
+    "restart": LyingWithRestarts,
+    "shamir": LyingAfterDealing,
+    "secagg+ rows": LyingAfterDealingInGraph,
+}
+
+
+def lying_in(label: str, setting: Setting) -> Lying:
+    """The lying server of the sum with this `label` in the miniature `setting`. Raises KeyError if there is none."""
+    if label in _ROWS:
+        return _ROWS[label](setting)
+    kind = {one.kind: one for one in SUMS.values()}[label]
+    return _VECTORS[kind](setting, kind)
