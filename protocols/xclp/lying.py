@@ -3,7 +3,7 @@
 Clients sum rows of class scores, one block for each client. No combination of clients' rows may follow at all.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,15 +42,15 @@ class _LyingOnRows(Lying):
     """A lying server of rows of class scores, one for each client."""
 
     of_vectors = False
-    make: ClassVar[Callable[[int | None], SecureRowSums]]
 
     @property
     def blocks(self) -> int:
         return self.setting.clients
 
     @property
-    def _way(self) -> SecureRowSums:
-        return type(self).make(self.setting.threshold)
+    def way(self) -> SecureRowSums:
+        """The strategy of the rows."""
+        raise NotImplementedError
 
     async def join(self, me: Client) -> Group:
         group, _ = await setup.client(me, DEADLINE)
@@ -59,14 +59,14 @@ class _LyingOnRows(Lying):
     async def contribute(self, me: Client, values: Values, group: Group) -> None:
         rows = {name: np.array([place], np.int64) for place, name in enumerate(self.setting.names)}
         least = Least(self.setting.min_clients)
-        await self._way.client(me, Scores(values, rows, group.secrets, FRACTION_BITS, least), DEADLINE)
+        await self.way.client(me, Scores(values, rows, group.secrets, FRACTION_BITS, least), DEADLINE)
 
     async def gather(self, me: Server, least: int) -> Group:
         return await setup.server(me, me.clients, me.round, least, DEADLINE)
 
     async def serve(self, me: Server, group: Group) -> None:
         each = dict.fromkeys(group.names, 1)
-        await self._way.server(me, Candidates(each, each, WORDS, self.setting.min_clients), DEADLINE)
+        await self.way.server(me, Candidates(each, each, WORDS, self.setting.min_clients), DEADLINE)
 
     def done(self) -> Message:
         return SummedRows(bytes(8 * WORDS))
@@ -82,7 +82,10 @@ class LyingWithRestarts(_LyingOnRows):
     """A lying server with recovery by restart."""
 
     deals = False
-    make = staticmethod(lambda threshold: Restart())
+
+    @property
+    def way(self) -> SecureRowSums:
+        return Restart()
 
     async def begin(self, me: Server, names: list[str], to: list[str]) -> None:
         me.broadcast(to, Summing(names))
@@ -92,7 +95,9 @@ class LyingWithRestarts(_LyingOnRows):
 class LyingAfterDealing(_LyingOnRows):
     """A lying server with recovery by shares of second keys and seeds."""
 
-    make = staticmethod(lambda threshold: Shamir(threshold))
+    @property
+    def way(self) -> SecureRowSums:
+        return Shamir(self.setting.threshold)
 
     def __init__(self, setting: Setting, kind: type[Sum] | None = None) -> None:
         super().__init__(setting, kind)
@@ -118,7 +123,9 @@ class LyingAfterDealing(_LyingOnRows):
 class LyingAfterDealingInGraph(LyingAfterDealing):
     """A lying server with recovery by shares that are dealt in a graph."""
 
-    make = staticmethod(lambda threshold: InGraph())
+    @property
+    def way(self) -> SecureRowSums:
+        return InGraph()
 
     def _announce(self, me: Server, public: Mapping[str, bytes], to: Sequence[str]) -> None:
         nearby = around(public, self.setting)

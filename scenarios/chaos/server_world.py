@@ -256,9 +256,12 @@ class _Lying(_Calling):
         super().send_each(receivers, message)
         self.round, self.attempt = now
 
+    def _has_bits(self, message: Message) -> bool:
+        return isinstance(message, tuple(self.lying.sets_as_bits))
+
     def _without(self, message: Any, *names: str) -> Any:
         """A copy of `message` without its entries for these `names`."""
-        if isinstance(message, tuple(self.lying.sets_as_bits)):
+        if self._has_bits(message):
             listed = self.lying.listed(self)
             kept = [name for name in named(message.clients, listed) if name not in names]
             return structs.replace(message, clients=bits(kept, listed))
@@ -273,8 +276,7 @@ class _Lying(_Calling):
     def _changed(self, message: Any, kind: str, who: str) -> Any:
         if kind == "other":
             return structs.replace(message, number=message.number + 1)
-        of_bits = isinstance(message, tuple(self.lying.sets_as_bits))
-        names = named(message.clients, self.lying.listed(self)) if of_bits else message.names
+        names = named(message.clients, self.lying.listed(self)) if self._has_bits(message) else message.names
         others = [name for name in names if name != who]
         return self._without(message, *(others if kind == "alone" else others[-1:]))
 
