@@ -601,5 +601,9 @@ class SecureAveraging(Part):
         return max(colluding + 2, tables.training.fewest(hidden))
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        return self._openings(tables, called, self.least(tables, called))
+
+    def _openings(self, tables: Any, called: int, least: int) -> Sequence[Opening]:
+        """The conditions of a sum over at least `least` clients."""
         signing = signing_colluding(tables, called) if is_signed(tables) else None
-        return [self.of.of(tables).opening(called, self.least(tables, called), signing)]
+        return [self.of.of(tables).opening(called, least, signing)]

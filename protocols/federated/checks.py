@@ -34,7 +34,6 @@ from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.consistency import needed
 from tacit.protocols.sums.registry import SUMS
-from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name, similar
 from tacit.sim.setting_error import Problem, SettingError
@@ -185,16 +184,24 @@ def _check_private(tables: TrainingTables) -> None:
 def _check_removable(tables: TrainingTables) -> None:
     """Raise Problem for values that do not fit removable noise of clients."""
     training, called = tables.training, rounded_up(tables.training.share, tables.data.clients)
-    if training.averaging != SecAgg.name:
-        problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}; allowed: "secure"'
-        raise Problem("privacy.noise", problem)
-    if (lost := tolerated_of(tables, called)) and not is_signed(tables):
+    if training.averaging not in SUMS:
+        problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}, which is no secure sum'
+        raise Problem("privacy.noise", f"{problem}; allowed: {', '.join(map(toml, SUMS))}")
+    lost, one = tolerated_of(tables, called), SUMS[training.averaging]
+    if not lost or tables.privacy.components == "none":
+        return
+    if not one.sees_all:
+        problem = f'{toml(tables.privacy.components)} does not go with training.averaging = "{one.name}": its clients '
+        problem += "see their neighbours alone, so they cannot check for which survivors they would reveal seeds"
+        raise Problem("privacy.components", f'{problem}; allowed: "none", or privacy.tolerated = 0')
+    if not is_signed(tables):
         problem = (
             f"{tables.privacy.tolerated:g} of {called} clients are {lost}; without signatures a server could name "
         )
         problem += "other survivors to each client, and remove noise that is needed"
-        raise Problem("privacy.tolerated", f'{problem}; allowed: 0, or protocol.identity = "signed"')
-    if not lost:
+        allowed = '0, or protocol.identity = "signed", or privacy.components = "none"'
+        raise Problem("privacy.tolerated", f"{problem}; allowed: {allowed}")
+    if one.tolerates_share:  # its own checks are about how many it loses
         return
     if tables.protocol.corrupt_clients == 0:
         problem = "0 lets one client that helps the server sign two sets, for which others reveal seeds of their noise"
@@ -222,7 +229,7 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels:
                 "training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal", the default with it'
             )
     elif isinstance(averaging, Secure):
-        if averaging.sum.of_integers and averaging.quantised is None:
+        if averaging.sum.of_integers and averaging.quantised is None and averaging.sum.noise is None:
             problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
             raise Problem("training.averaging", problem)
         _check_fits(training, averaging)

@@ -142,7 +142,9 @@ class Training:
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         if self.settings.private is not None and self.settings.private.noise is not None:
-            spending = spending_on_changes(tables.privacy, tables.entropy, self.settings.private.noise)
+            averaging = self.settings.averaging
+            sees_all = not isinstance(averaging, Secure) or averaging.sum.sees_all
+            spending = spending_on_changes(tables.privacy, tables.entropy, self.settings.private.noise, sees_all)
         if self.settings.evaluated_every:
             self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
@@ -430,17 +432,19 @@ def _with_noise(
 ) -> TrainingSettings:
     """`settings` with the clients' noise on whole numbers, in a secure sum. Raises ValueError."""
     averaging, privacy = settings.averaging, tables.privacy
-    if not isinstance(averaging, Secure) or not isinstance(averaging.sum, SecAgg) or averaging.quantised is not None:
+    if not isinstance(averaging, Secure) or isinstance(averaging, Proved) or averaging.quantised is not None:
         return settings  # which the checks refuse
     called = most_called(settings, labels)
     try:
         rounding = Rounding(jobs.layout(settings.spec).numbers, privacy.clip)
         noise = Distributed(
             rounding, asked(privacy), privacy.delta, settings.rounds, called, max(1, averaging.sum.of_run.colluding),
-            tolerated_of(tables, called), privacy.components,
+            tolerated_of(tables, called), privacy.components, averaging.sum.primes,
         )  # fmt: skip
     except ValueError as error:
         raise SettingError("tolerated", privacy.tolerated, str(error)) from None
+    if noise.removes and averaging.sum.identities is None:
+        return settings  # which the checks refuse
     averaging = NoisyChanges(replace(averaging.sum, noise=noise), fraction_bits=averaging.fraction_bits)
     return replace(settings, averaging=averaging, private=replace(private, noise=noise))
 

@@ -3,8 +3,8 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| setup.*, sum.* | those of `setup` and `secure_sum` | | | a secure sum in words of b bits, without weight and loss |
-| sum.reveal | NoiseSeeds | client -> server | 16 a seed | `removal`: seeds of noise for losses that did not happen |
+| setup.*, sum.* | those of the sum | | | a secure sum in words of b bits or modulo p, without weight and loss |
+| sum.reveal, noise.reveal | those of `removal` | | | seeds of noise for losses that did not happen |
 
 Agarwal, Kairouz, Liu, The Skellam mechanism for differentially private federated learning, NeurIPS 2021; Jiang, Wang,
 Chen, Dordis, EuroSys 2024 (noise that is removed again). A client that trains from y to y_i sends
@@ -18,6 +18,12 @@ are not among the words.
 
 Departures: two overlapping transforms instead of padding to a power of two (`privacy.rotated`); the signs of a round
 follow from the run's id and the round's number, which no client chooses, instead of the set-up's digest.
+
+Any secure sum that takes integers will do. What lets a server remove noise that is needed, other sets for other
+clients, is prevented by the clients that sign U3 (`removal`). Without long-term keys nothing is removed: T is 0, or
+noise is made for the smallest set (`privacy.components = "none"`), and a client answers only sets that are large enough
+for that. With `secagg+` clients see their neighbours alone, so that U3 is no smaller is the server's word there, and
+the guarantee holds against a server that follows the protocol.
 
 Who learns what: the server, and any C clients with it, sees sums with noise of the variance V of the other clients, and
 who takes part, which no noise covers. The guarantee is for replaced data of one client of a sum, and as good as AES and
@@ -45,11 +51,12 @@ from tacit.protocols.federated.averaging import (
     fewest_hidden,
     written,
 )
+from tacit.protocols.identities import is_signed
 from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
-from tacit.protocols.sums import removal
-from tacit.protocols.sums.secure_sum import SecAgg
-from tacit.protocols.sums.sum import Total
+from tacit.protocols.sums import quorum, removal
+from tacit.protocols.sums.secure_sum import Dealing
+from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray
 from tacit.sim.shares import rounded_down, rounded_up
 
@@ -63,13 +70,21 @@ class NoisyChanges(Secure):
     @property
     def noise(self) -> Distributed:
         """The noise of the clients. Raises ValueError for a sum without any."""
-        if not isinstance(self.sum, SecAgg) or self.sum.noise is None:
+        if self.sum.noise is None:
             raise ValueError("a sum with noise of the clients was due.")
         return self.sum.noise
 
     @property
+    def requests(self) -> Requests | None:
+        return removal.asked(self.sum.requests, self.noise) if self.sum.few_sign else self.sum.requests
+
+    @property
     def word_bits(self) -> int:
         return self.noise.word_bits
+
+    @property
+    def modulus(self) -> int:
+        return self.noise.modulus
 
     def dimension(self, expected: Expected) -> int:
         return expected.numbers
@@ -99,14 +114,16 @@ class NoisyChangesAveraging(SecureAveraging):
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (*super().takes, Choice("privacy.noise", {"skellam": removal.Removal()}))
+        part = removal.Removal(self.of.few_sign)
+        return (*super().takes, Choice("privacy.noise", {"skellam": part}))
 
     def least(self, tables: Any, clients: int) -> int:
         """The fewest changes of an average: removable noise is not made for a smallest number, so no more is due."""
         if tables.privacy.noise != "skellam":
             return super().least(tables, clients)
         colluding = colluding_of(tables, clients)
-        return int(max(colluding + 2, tables.training.fewest(fewest_hidden(clients, False, colluding))))
+        hidden = fewest_hidden(clients, False, 0 if self.of.tolerates_share else colluding)
+        return int(max(colluding + 2, tables.training.fewest(hidden)))
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         """A line that states for how many losses the clients' noise is made."""
@@ -115,16 +132,32 @@ class NoisyChangesAveraging(SecureAveraging):
         called = rounded_up(tables.training.share, tables.data.clients)
         lost, colluding = tolerated_of(tables, called), max(1, colluding_of(tables, called))
         what = f"{lost} may be lost after they agreed to a sum, and the noise of {colluding} is not counted"
-        return [f'privacy.noise = "skellam": of {called} clients {what}']
+        found = [f'privacy.noise = "skellam": of {called} clients {what}']
+        if (opened := self._most_lost(tables, called)) < lost:
+            found.append(f"without signatures a sum is opened with at most {opened} losses, not {lost}")
+        return super().notes(tables, shards) + found
+
+    def _most_lost(self, tables: Any, called: int) -> int:
+        """The most losses with which numbers alone let a sum be opened among all that are `called`."""
+        opens = self.openings(tables, called)[0].opens
+        counts = range(tolerated_of(tables, called), -1, -1)
+        return next((lost for lost in counts if opens(called, called - lost) != 0.0), 0)
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """With removable noise, a sum is opened with at most T losses."""
-        found = super().openings(tables, called)
         if tables.privacy.noise != "skellam":
-            return found
-        lost = tolerated_of(tables, called)
+            return super().openings(tables, called)
+        lost, least = tolerated_of(tables, called), self.least(tables, called)
+        (found,) = super().openings(tables, called)
+        (of_most,) = self._openings(tables, called, max(least, called - lost))
+        colluding, unsigned = colluding_of(tables, called), issubclass(self.of, Dealing) and not is_signed(tables)
 
         def opens(joined: int, left: int) -> float | None:
-            return found[0].opens(joined, left) if left >= joined - lost else 0.0
+            chance, fewest = found.opens(joined, left), joined - lost
+            if unsigned and chance is not None:  # each client may be shown survivors of its own
+                threshold = quorum.threshold_of(None, joined, colluding)
+                fewest = quorum.fewest_left(joined, threshold, fewest, max(1, colluding))
+            return chance if left >= fewest else 0.0
 
-        return [replace(found[0], opens=opens)]
+        fewest = max(found.fewest, lost + max(1, colluding) + 2)
+        return [replace(found, fewest=fewest, opens=opens, drawn=of_most.drawn)]

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -167,16 +168,15 @@ class Ways(Mapping[str, PlainAveraging | SecureAveraging]):
     """
 
     def __init__(self, private: bool = False) -> None:
-        self._private = private
+        self._secure = partial(NoisyChangesAveraging if private else SecureAveraging, private=private)
         self._own: dict[str, PlainAveraging | SecureAveraging] = {
             "plain": PlainAveraging(),
-            **{name: SecureAveraging(one, private) for name, one in SUMS.items()},
-            "secure": NoisyChangesAveraging(private=private) if private else SecureAveraging(),
+            **{name: self._secure(one) for name, one in SUMS.items()},
             "prio3": ProvedAveraging(private=private),
         }
 
     def __getitem__(self, name: str) -> PlainAveraging | SecureAveraging:
-        return self._own[name] if name in self._own else SecureAveraging(SUMS[name], self._private)
+        return self._own[name] if name in self._own else self._secure(SUMS[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in SUMS

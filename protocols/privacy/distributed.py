@@ -1,7 +1,8 @@
 """Noise that the clients of a secure sum add together, in the words of the sum: all parameters of a run in one place.
 
 A client clips its vector, rounds it to whole numbers (`rotated`) and adds Skellam noise (`skellam`) in removable parts
-(`removable`); the words are summed modulo 2^b. `skellam_accounting` has the privacy that rounds of such sums spend.
+(`removable`); the words are summed modulo 2^b, or modulo a prime p by sums over a field. A number of the sum is the one
+nearest to 0 of those with its remainder. `skellam_accounting` has the privacy that rounds of such sums spend.
 """
 
 import math
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.privacy import rotated, skellam_accounting
 from tacit.protocols.privacy.removable import LEAST_HONEST, Kind, Parts, Seeds, removed_noise
 from tacit.protocols.privacy.rotated import Rotation, Rounding
@@ -25,6 +27,9 @@ __all__ = ["Distributed", "variation_of"]
 
 _ONE = Fraction(1, 2**103)
 """The bound on the total variation of a draw from any table up to the largest variance: 2^23 entries at most."""
+
+_WIDEST = 57
+"""The most bits of a word of a sum modulo 2^b (`crypto.words`)."""
 
 _DRAW_BYTES, _DRAW_ADDS = 80, 200
 """The operations of a draw, for its cost: bytes of AES and additions; it takes 0.15 microseconds."""
@@ -41,8 +46,9 @@ class Distributed:
 
     `epsilon` and `delta` of all `rounds` sums together determine the variance V of the honest clients' noise in a sum.
     `colluding`: C clients whose noise does not count, at least 1 where clients see the sum and know their own noise;
-    `tolerated`: T, the losses after which enough noise is left; `components`: as in `Parts`. Raises ValueError for
-    sizes without two honest clients, and for noise that does not fit tables or words.
+    `tolerated`: T, the losses after which enough noise is left; `components`: as in `Parts`. `primes`: those modulo
+    which the sum can add, ascending, of which the first that is large enough is taken; (): it adds modulo 2^b. Raises
+    ValueError for sizes without two honest clients, and for noise that does not fit tables or words.
     """
 
     rounding: Rounding
@@ -53,13 +59,20 @@ class Distributed:
     colluding: int
     tolerated: int
     components: Kind = "all"
+    primes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.parts(self.clients)  # refuses sizes that carry nothing
         largest = max(max(self.parts(n).variances) for n in range(self.fewest, self.clients + 1))
-        if largest > LARGEST_VARIANCE or self.word_bits > 57:
-            problem = f"a client's noise has the variance {float(largest):.3g}, and sums take {self.word_bits} bits"
-            raise ValueError(f"{problem}; at most 2^36 and 57 are possible")
+        most = self.primes[-1].bit_length() - 1 if self.primes else _WIDEST
+        if largest > LARGEST_VARIANCE or self._bits > most:
+            problem = f"a client's noise has the variance {float(largest):.3g}, and sums take {self._bits} bits"
+            raise ValueError(f"{problem}; at most 2^36 and {most} are possible")
+
+    @property
+    def removes(self) -> bool:
+        """True if clients reveal seeds of noise that is not needed."""
+        return self.tolerated > 0 and self.components != "none"
 
     @property
     def fewest(self) -> int:
@@ -99,9 +112,21 @@ class Distributed:
         return clients - self.tolerated
 
     @cached_property
-    def word_bits(self) -> int:
-        """The bits b of a word of the sum, wide enough for any number of clients and without any removal."""
+    def _bits(self) -> int:
+        """The bits b that hold a number of the sum, for any number of clients and without any removal."""
         return max(rotated.word_bits(self.rounding, n, self._most(n)) for n in range(self.fewest, self.clients + 1))
+
+    @cached_property
+    def modulus(self) -> int:
+        """The number of values of a word: 2^b, or the least of `primes` that is above it."""
+        return next((prime for prime in self.primes if prime >> self._bits), 1 << self._bits)
+
+    @property
+    def word_bits(self) -> int:
+        """The bits of a word of the sum, as it is sent: b, or 31 for 2^31 - 1, and 64 for other primes."""
+        if not self.primes:
+            return self._bits
+        return self.modulus.bit_length() if self.modulus < 1 << 32 else WHOLE
 
     def _most(self, clients: int) -> float:
         return float(clients * self.parts(clients).added)
@@ -109,19 +134,22 @@ class Distributed:
     @property
     def wraps(self) -> float:
         """The estimated share of numbers that wrap around in a sum over all clients."""
-        return rotated.wraps(self.rounding, self.clients, self._most(self.clients), self.word_bits)
+        bits = self.modulus.bit_length() - (not self.primes)
+        return rotated.wraps(self.rounding, self.clients, self._most(self.clients), bits)
 
-    @property
-    def _mask(self) -> np.uint64:
-        return np.uint64((1 << self.word_bits) - 1)
+    def _reduced(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Whole `numbers` modulo 2^b or p."""
+        if self.primes:
+            return (numbers % np.int64(self.modulus)).view(np.uint64)
+        return numbers.view(np.uint64) & np.uint64(self.modulus - 1)
 
     @hollow(lambda self, change, run, number, entropy: filled(self.numbers, np.uint64))
     def rounded(self, change: NDArray[np.float64], run: bytes, number: int, entropy: Entropy) -> NDArray[np.uint64]:
         """Clip and round the `change` (numbers,) of a client, for round `number` of the run with the id `run`.
 
-        Words (numbers,) below 2^b, without noise.
+        Words (numbers,) below 2^b or p, without noise.
         """
-        return self.rounding.rounded(change, self.rotation(run, number), entropy).view(np.uint64) & self._mask
+        return self._reduced(self.rounding.rounded(change, self.rotation(run, number), entropy))
 
     def rounded_work(self) -> dict[str, int]:
         """The operations of `rounded`."""
@@ -133,8 +161,8 @@ class Distributed:
 
     @hollow(lambda self, rounded, seeds: filled(self.numbers, np.uint64))
     def words(self, rounded: NDArray[np.uint64], seeds: Seeds) -> NDArray[np.uint64]:
-        """The words of a client in a sum, (numbers,) below 2^b: its `rounded` change with the noise of its `seeds`."""
-        return (rounded + seeds.noise(self.numbers).view(np.uint64)) & self._mask
+        """The words of a client in a sum, (numbers,) below 2^b or p: its `rounded` change with noise of its `seeds`."""
+        return self._reduced(rounded.view(np.int64) + seeds.noise(self.numbers))
 
     def draws_work(self, parts: int) -> dict[str, int]:
         """The operations of drawing the noise of this number of `parts`."""
@@ -143,15 +171,15 @@ class Distributed:
     @hollow(lambda self, ring, parts, lost, revealed: ring)
     def removed(self, ring: NDArray[Any], parts: Parts, lost: int, revealed: Sequence[bytes]) -> NDArray[Any]:
         """The sum `ring` without the noise that each client has `revealed`, with D `lost` clients."""
-        words = ring.astype(np.uint64)
+        numbers = ring.astype(np.int64)
         for seeds in revealed:
-            words -= removed_noise(parts, lost, seeds, self.numbers).view(np.uint64)
-        return (words & self._mask).astype(ring.dtype)
+            numbers -= removed_noise(parts, lost, seeds, self.numbers)
+        return self._reduced(numbers).astype(ring.dtype)
 
     @hollow(lambda self, ring, run, number, count: filled(self.numbers))
     def mean(self, ring: NDArray[Any], run: bytes, number: int, count: int) -> NDArray[np.float64]:
         """The mean change of `count` clients in round `number`, from the `ring`, the sum of their words."""
-        total = rotated.centred(ring, self.word_bits)
+        total = rotated.centred_in(ring, self.modulus) if self.primes else rotated.centred(ring, self.word_bits)
         return self.rounding.unrounded(total, self.rotation(run, number), count)
 
 

@@ -37,17 +37,18 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         about(
             "With `noise` = `skellam`: share of the clients called to a round, rounded down, that may be lost after "
             "they agreed to a sum. The noise of the others is then as large as `epsilon` needs. A sum with more "
-            "losses is not opened. More than 0 clients need `protocol.identity` = `signed`.",
+            "losses is not opened. More than 0 clients need `protocol.identity` = `signed`, or `components` = `none`.",
             ge=0,
             lt=1,
         ),
     ] = 0.1
     components: Annotated[
-        Literal["all", "log2"],
+        Literal["all", "log2", "none"],
         about(
             "With `noise` = `skellam`: parts of the noise for lost clients. `all`: one for each tolerated loss, and "
             "exactly the noise that is needed is left. `log2`: about the logarithm of that number, and up to a few "
-            "percent more is left."
+            "percent more is left. `none`: nothing is removed, so each client's noise is made for the largest "
+            "tolerated number of losses; for `training.averaging` = `secagg+`, and for clients without signatures."
         ),
     ] = "all"
     votes_noise: Annotated[

@@ -21,6 +21,9 @@ that does not reveal leaves its noise in.
   V / (h - D) - V / h are kept; 16 bytes for each part that is removed. L + 1 parts are drawn instead of T, and up to a
   few percent more than V is left (`Parts.excess`).
 
+- `components = "none"`: a single part of the variance V / (h - T), which is noise for the smallest set. Nothing is ever
+  removed, so no client reveals anything, and with D clients lost (h - D) / (h - T) V is left.
+
 Differences from Dordis: colluding clients are in the variances; seeds have 128 bits, not 32; T is not rounded up to
 a power of two, which gives 2.75 V for n = 20 and T = 9, and a negative variance for T = 17.
 
@@ -50,7 +53,7 @@ LEAST_HONEST = 2
 
 SEED_BYTES = 16
 
-Kind = Literal["all", "log2"]
+Kind = Literal["all", "log2", "none"]
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,8 @@ class Parts:
         if self.fewest_honest < LEAST_HONEST:
             problem = f"of {self.clients} clients {self.tolerated} may be lost and {self.colluding} collude"
             raise ValueError(f"{problem}: {max(0, self.fewest_honest)} honest clients with noise are left, not 2.")
-        if self.components not in ("all", "log2"):
-            raise ValueError(f"components(={self.components!r}) must be 'all' or 'log2'.")
+        if self.components not in ("all", "log2", "none"):
+            raise ValueError(f"components(={self.components!r}) must be 'all', 'log2' or 'none'.")
 
     @property
     def fewest_honest(self) -> int:
@@ -95,7 +98,9 @@ class Parts:
 
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
-        """The variance of each part, the one that is never removed first: T + 1, or L + 2 of them."""
+        """The variance of each part, the one that is never removed first: T + 1, or L + 2, or 1 of them."""
+        if self.components == "none":
+            return (self._share(self.tolerated),)
         shares = [self._share(lost) for lost in range(self.tolerated + 1)]
         if self.components == "all":
             return (shares[0], *(after - before for before, after in pairwise(shares)))
@@ -107,6 +112,8 @@ class Parts:
         D > T."""
         if not 0 <= lost <= self.tolerated:
             raise ValueError(f"lost(={lost}) must lie in 0 ... tolerated(={self.tolerated}).")
+        if self.components == "none":
+            return ()
         if self.components == "all":
             return tuple(range(lost + 1, self.tolerated + 1))
         kept, unneeded = self._needed(lost), []
@@ -154,7 +161,7 @@ class Parts:
 class Seeds:
     """The seeds of a client's noise in one attempt, for `parts`. They are in no `repr`.
 
-    `own`: the bytes that a client stores until its vector has left: one seed with "all", all of them with "log2".
+    `own`: the bytes that a client stores until its vector has left: one seed with "all", else one for each part.
     """
 
     def __init__(self, parts: Parts, own: bytes) -> None:

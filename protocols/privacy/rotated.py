@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tacit.protocols.privacy.skellam_accounting import Shift
 from tacit.sim.streams import Entropy
 
-__all__ = ["DEVIATIONS", "Rotation", "Rounding", "centred", "deviation", "word_bits", "wraps"]
+__all__ = ["DEVIATIONS", "Rotation", "Rounding", "centred", "centred_in", "deviation", "word_bits", "wraps"]
 
 DEVIATIONS = 4
 """The deviations k within which numbers of a sum are expected."""
@@ -203,3 +203,9 @@ def centred(words: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.int64]:
     """The whole numbers in [-2^(bits - 1), 2^(bits - 1)) that are equal to `words` modulo 2^bits, 1 <= bits <= 64."""
     shift = np.int64(64 - bits)
     return (words.astype(np.uint64) << np.uint64(shift)).view(np.int64) >> shift
+
+
+def centred_in(words: NDArray[np.unsignedinteger], modulus: int) -> NDArray[np.int64]:
+    """The whole numbers nearest to 0 that are equal to `words` in [0, `modulus`), which is odd and below 2^63."""
+    numbers = words.astype(np.int64)
+    return np.where(numbers > modulus // 2, numbers - modulus, numbers)

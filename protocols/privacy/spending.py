@@ -211,12 +211,14 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
     return charge
 
 
-def spending_on_changes(privacy: Privacy, entropy: str, noise: Distributed) -> Spending:
+def spending_on_changes(privacy: Privacy, entropy: str, noise: Distributed, sees_all: bool = True) -> Spending:
     """The budget of `dp-fedavg` with removable `noise` of the clients on the changes of each of its rounds.
 
-    No draw of clients counts, as the server draws; each round counts with all the noise that is certain.
+    No draw of clients counts, as the server draws; each round counts with all the noise that is certain. `sees_all`: as
+    in `Sum`; if not, that the noise is enough depends on the server.
     """
-    among = f"the server and up to {noise.colluding} clients together"
+    server = "the server" if sees_all else "the server, if it follows the protocol,"
+    among = f"{server} and up to {noise.colluding} clients together"
 
     def charge(rounds: int) -> Spent:
         return Spent(

@@ -11,6 +11,8 @@
 | sum.sign | Agreed | member -> server | 64 | its signature on M and U1, as it was shown them |
 | sum.collect | Agreement | server -> each in M | 64 q | q members' signatures |
 | sum.reveal | CommitteeSum | member -> server | w ceil(d / r) / 8 | the sum of U1's shares for it |
+| sum.collect | SignedSurvivors | server -> each in U1 | (n + m) / 8 + 64 q | with removable noise: M and U1, signed |
+| noise.reveal | NoiseSeeds | j in U1 -> server | 16 a seed | with removable noise (`removal`): seeds of noise |
 | sum.collect | CommitteeDone | server -> each in U1 | 0 | the sum is there |
 
 P, in the order of the set-up, has n clients, of which m are members, drawn from what the set-up fixed (`members`). Sets
@@ -67,9 +69,10 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Taken, messages_in
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import consistency
+from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import drawn, exceeded_by
@@ -262,6 +265,13 @@ class _Taking(consistency.Signer):
     packing: Packing
     fewest: int
     shares: dict[str, bytes] = field(default_factory=dict, repr=False)
+    noise: Distributed | None = None
+    revealing: removal.Revealing | None = field(default=None, repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """True if it has done its part, and revealed the seeds of its noise where some are to be revealed."""
+        return self.done and (self.noise is None or not self.noise.removes or self.revealing is None)
 
     @property
     def seeded(self) -> bool:
@@ -283,6 +293,7 @@ class _Taking(consistency.Signer):
         for channel in me.channels.values():
             channel.bind(shown)  # who was shown other clients, or draws other members, cannot open a share
         with me.step("sum.mask"):
+            vector, self.revealing = await removal.noisy(me, vector, len(self.group.names), self.noise)
             drawn_seeds = me.entropy("share seeds").bytes(SEED_BYTES * packing.private)
             seeds = tuple(drawn_seeds[i : i + SEED_BYTES] for i in range(0, len(drawn_seeds), SEED_BYTES))
             rest = await me.compute(packing.share_work(len(vector)), _late_shares, vector, packing, seeds)
@@ -334,6 +345,24 @@ class _Taking(consistency.Signer):
             with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
+
+    async def reveal(self, shown: removal.SignedSurvivors) -> None:
+        """Reveal seeds of noise, once a round, for a U1 that enough members have signed; the trace says why if not."""
+        me = self.me
+        with values_of(me, me.server, "SignedSurvivors"):
+            sets = named(shown.members, self.members), named(shown.clients, self.group.names)
+        if self.revealing is None:
+            refuse(me, "reveal seeds of noise: it has none to reveal")
+        elif me.name not in sets[1] or len(sets[1]) < self.fewest:
+            refuse(me, f"reveal seeds of noise: {len(sets[1])} survivors are not it and {self.fewest - 1} others")
+        else:
+            signed = consistency.signed_by(me, self.identities, self.group.secrets)
+            assert signed is not None
+            agreement, limits = Agreement(shown.places, shown.signatures), (signed.titles, self.quorum, sets[0])
+            with me.step(removal.REVEAL.name):
+                if await consistency.is_agreed(me, self.identities, agreement, *sets, *limits):
+                    self.revealing(sets[1])
+                    self.revealing = None
 
     def _signers(self) -> Sequence[str] | None:
         return self.signed and self.signed[0]
@@ -391,6 +420,8 @@ class ByCommittee(Sum):
     spare_waits: ClassVar[int] = 10
     signs_sets: ClassVar[bool] = True
     of_integers: ClassVar[bool] = True
+    primes: ClassVar[tuple[int, ...]] = GF31.prime, GF61.prime
+    few_sign: ClassVar[bool] = True
     takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (VectorShare,)
@@ -410,6 +441,10 @@ class ByCommittee(Sum):
     def opens(self, called: int, least: int, joined: int, left: int) -> float:
         """The members are drawn of those that joined, so how many of them are lost is hypergeometric."""
         return self.limits(called, joined).left_to_open(left) if left >= least else 0.0
+
+    def signing(self, clients: int) -> tuple[int, int]:
+        one = self.limits(clients, clients)
+        return one.members, one.quorum
 
     def check(self, called: int) -> None:
         try:
@@ -450,18 +485,26 @@ class ByCommittee(Sum):
             raise ValueError(f"a vector of {settings.dimension} numbers below 2^{field.bits} - 1 was due.")
         if group.identities is None:
             raise ValueError("members sign: the group needs identities.")
-        number, part, fewest = me.round, None, self.least_of(settings)
-        among = partial(self.limits, settings.called)
-        while answer := await REQUESTS.next(
-            me, settings.deadline, begun=part is not None, finished=part is not None and part.done
+        removal.check_sum(self, settings)
+        number, part, among = me.round, None, partial(self.limits, settings.called)
+        fewest = removal.least_left(self.noise, len(group.names), self.least_of(settings))
+        requests = removal.asked(REQUESTS, self.noise)
+        while answer := await requests.next(
+            me, settings.deadline, begun=part is not None, finished=part is not None and part.finished
         ):
             if isinstance(answer, CommitteeStart):
-                if carries(me, among, group.names) and may_mask_once(me, number, group.names, fewest):
+                fit = carries(me, among, group.names) and removal.carried(me, len(group.names), self.noise)
+                if fit and may_mask_once(me, number, group.names, fewest):
                     one = among(len(group.names))
                     part = _Taking(me, group, group.identities, settings, one, one.packing(field), fewest)
+                    part.noise = self.noise
                     await part.upload(vector)
-            elif part is None or not part.is_current or me.name not in part.members:
+            elif part is None or not part.is_current:
                 continue  # what follows a start that was refused
+            elif isinstance(answer, removal.SignedSurvivors):
+                await part.reveal(answer)
+            elif me.name not in part.members:
+                continue  # what is for members
             elif isinstance(answer, SharesWanted):
                 await part.report(answer)
             elif isinstance(answer, CommitteeSurvivors):
@@ -478,7 +521,10 @@ class ByCommittee(Sum):
             committee = self.limits(settings.called, len(names))
         except NotCarried as error:
             raise Abort(NOT_CARRIED, problem=str(error)) from None
-        packing, fewest = committee.packing(_field(settings.word_bits)), self.least_of(settings)
+        removal.check_sum(self, settings)
+        removal.require_carried(len(names), self.noise)
+        packing = committee.packing(_field(settings.word_bits))
+        fewest = removal.least_left(self.noise, len(names), self.least_of(settings))
         require(len(names), "clients", fewest)
         members, least = drawn(group, committee.members), max(committee.quorum, committee.needed)
         with me.step("sum.collect"):
@@ -507,8 +553,9 @@ class ByCommittee(Sum):
             require(len(survivors), "clients", fewest)
             me.broadcast(chosen, CommitteeSurvivors(bits(chosen, members), bits(survivors, names)))
             titles = {name: f"{name}#{me.incarnations[name]}" for name in chosen}
+            agreed: list[Agreement] = []
             unsigned = await consistency.witness(
-                me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen
+                me, identities, chosen, survivors, titles, committee.quorum, settings.deadline, chosen, agreed.append
             )
             if unsigned:
                 me.lose(unsigned, "it did not sign who is in the sum: the round ends without one")
@@ -517,6 +564,9 @@ class ByCommittee(Sum):
                     "no sum: {count} of {members} members signed its set; {needed} are needed",
                     count=signed, members=len(members), needed=committee.quorum,
                 )  # fmt: skip
+            if removal.removed_bytes(self.noise, len(names), len(survivors)):
+                sets, (shown,) = (bits(chosen, members), bits(survivors, names)), agreed
+                me.broadcast(survivors, removal.SignedSurvivors(*sets, shown.places, [], shown.signatures))
             shares = await first_understood(
                 me, CommitteeSum, chosen, committee.needed, settings.deadline,
                 lambda name, answer: _words(answer.share, packing, settings.dimension),
@@ -531,6 +581,7 @@ class ByCommittee(Sum):
             by_place = {members.index(name): row for name, row in shares.items()}
             work = packing.combine_work(settings.dimension)
             ring = await me.compute(work, combine, by_place, packing, settings.dimension)
+            ring = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
             me.broadcast(survivors, CommitteeDone())
         return Total(survivors, ring, 0)
 

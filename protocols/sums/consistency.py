@@ -15,7 +15,7 @@ signatures of their own (`lightsecagg`, `committee`). The server forwards valid 
 clients that have not signed by the deadline are lost.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -205,17 +205,22 @@ async def witness(
     least: int,
     deadline: float,
     signers: Sequence[str] | None = None,
+    agreed: Callable[[Agreement], None] | None = None,
 ) -> list[str]:
     """Forward the signatures of `least` of the `survivors` to all; if too few, return the clients that have not signed.
 
-    `signers`: the clients that sign, and are sent the signatures, instead of the survivors.
+    `signers`: the clients that sign, and are sent the signatures, instead of the survivors. `agreed` is called with
+    what is sent.
     """
     who = survivors if signers is None else signers
     found = await gathered(me, identities, names, survivors, titles, least, deadline, who)
     if len(found) < least:
         return [name for name in who if name not in found]
     places = {name: place for place, name in enumerate(who)}
-    me.broadcast(who, Agreement([places[name] for name in found], list(found.values())))
+    shown = Agreement([places[name] for name in found], list(found.values()))
+    me.broadcast(who, shown)
+    if agreed is not None:
+        agreed(shown)
     return []
 
 

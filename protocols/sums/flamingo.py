@@ -9,6 +9,8 @@
 | sum.agree | Agreed | decryptor -> server | 64 | its signature on the labels |
 | sum.collect | RoundOpening | server -> each decryptor | 64 q + 48 an in, 113 a pair | q signatures; what to open |
 | sum.reveal | RoundOpened | decryptor -> server | 20 for each in, 33 for each pair, 64 | shares of seeds; decryptions |
+| sum.collect | SignedSurvivors | server -> each in | n / 8 + 64 q | with removable noise: who is in, signed |
+| noise.reveal | NoiseSeeds | j, in -> server | 16 a seed | with removable noise (`removal`): seeds of noise |
 | sum.collect | RoundDone | server -> each in | 0 | the sum is there |
 
 Paper: Ma et al., Flamingo: Multi-Round Single-Server Secure Aggregation with Applications to Private Federated
@@ -63,7 +65,7 @@ A patent is known that concerns this method or methods near it (US 12,278,891).
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -84,8 +86,9 @@ from tacit.protocols.crypto.words import WHOLE, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
 from tacit.protocols.parts import Among, Opening, Taken, messages_in
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import consistency, neighbours
+from tacit.protocols.sums import consistency, neighbours, removal
 from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import (
@@ -192,6 +195,13 @@ class _Part:
     attempt: int = -1
     labels: tuple[str, ...] = ()
     done: bool = False
+    noise: Distributed | None = None
+    revealing: removal.Revealing | None = field(default=None, repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """True if it has done its part, and revealed the seeds of its noise where some are to be revealed."""
+        return self.done and (self.noise is None or not self.noise.removes or self.revealing is None)
 
     @property
     def begun(self) -> bool:
@@ -206,6 +216,7 @@ class _Part:
         me, now, settings = self.me, self.round, self.settings
         ring, bits_of = now.ring, settings.word_bits
         with me.step("sum.mask"):
+            vector, self.revealing = await removal.noisy(me, vector, len(ring.names), self.noise)
             seed, near = me.entropy("own seed").bytes(SEED_BYTES), now.neighbours(me.name)
             keys: list[SignedKey] = [(now.own_key(seed, me.name), True)]
             seeds = []
@@ -243,6 +254,24 @@ class _Part:
             with me.step("sum.agree"):
                 identities = now.ring.identities(me, self.identities)
                 await consistency.sign(me, identities, now.statement, survivors)
+
+    async def reveal(self, shown: removal.SignedSurvivors) -> None:
+        """Reveal seeds of noise, once a round, for labels that enough decryptors have signed; the trace says why if
+        not."""
+        me, now, ring = self.me, self.round, self.round.ring
+        with values_of(me, me.server, "SignedSurvivors"):
+            survivors = named(shown.clients, ring.names)
+        if self.revealing is None:
+            refuse(me, "reveal seeds of noise: it has none to reveal")
+        elif me.name not in survivors or (problem := now.problem(survivors, self.fewest)):
+            refuse(me, f"reveal seeds of noise: {'it is out' if me.name not in survivors else problem}")
+        else:
+            identities, quorum = ring.identities(me, self.identities), ring.parameters.quorum
+            with me.step(removal.REVEAL.name):
+                sets = now.statement, survivors, ring.decryptors
+                if await is_signed(me, identities, shown, *sets, quorum):
+                    self.revealing(survivors)
+                    self.revealing = None
 
     async def open(self, asked: RoundOpening) -> None:
         """Answer what q decryptors have signed, once a round; the trace says why where it does not."""
@@ -457,6 +486,7 @@ class Flamingo(Sum):
     masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
     spare_waits: ClassVar[int] = 14
+    few_sign: ClassVar[bool] = True
     takes: ClassVar[Sequence[Taken]] = (KeysOfRounds(), _MASK, _AGREE, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed)
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "training.decryptors", "training.decryptor_rounds")
@@ -469,6 +499,9 @@ class Flamingo(Sum):
     def limits(self, called: int, joined: int) -> Limits:
         degree = degree_of(joined, self.tolerance, called)
         return Limits(Decryptors.of(joined, self.chosen, self.tolerance, called), degree)
+
+    def signing(self, clients: int) -> tuple[int, int]:
+        return 0, self.limits(clients, clients).decryptors.quorum  # who the decryptors are, all know
 
     def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
         """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
@@ -556,14 +589,20 @@ class Flamingo(Sum):
             except ValueError as error:
                 refuse(me, f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
-        now, fewest = self._round(me, ring, settings.called), self.least_of(settings)
-        part = _Part(me, now, settings, fewest, self.identities)
+        removal.check_sum(self, settings)
+        now = self._round(me, ring, settings.called)
+        fewest = removal.least_left(self.noise, len(ring.names), self.least_of(settings))
+        part = _Part(me, now, settings, fewest, self.identities, noise=self.noise)
+        requests = removal.asked(REQUESTS, self.noise)
         # The server enters it, too. So the beginning of a later sum waits where datagrams overtake its round's call.
         me.advance(number, me.attempt + 1)
-        while answer := await REQUESTS.next(me, settings.deadline, begun=part.begun, finished=part.done):
+        while answer := await requests.next(me, settings.deadline, begun=part.begun, finished=part.finished):
             if isinstance(answer, RoundBegins):
-                if may_mask_once(me, number, ring.names, fewest):
+                fit = removal.carried(me, len(ring.names), self.noise)
+                if fit and may_mask_once(me, number, ring.names, fewest):
                     await part.send(vector)
+            elif part.is_current and isinstance(answer, removal.SignedSurvivors):
+                await part.reveal(answer)
             elif not part.is_current or me.name not in ring.decryptors or not ring.share:
                 continue  # what follows a beginning that was refused, or is for others
             elif isinstance(answer, RoundLabels):
@@ -577,7 +616,9 @@ class Flamingo(Sum):
         if ring is None:
             raise ValueError("a sum needs the keys of its rounds.")
         now, present = self._round(me, ring, settings.called), group.names
-        one, least = ring.parameters, self.least_of(settings)
+        removal.check_sum(self, settings)
+        removal.require_carried(len(ring.names), self.noise)
+        one, least = ring.parameters, removal.least_left(self.noise, len(ring.names), self.least_of(settings))
         with me.step("sum.collect"):
             require(len(present), "clients", least)
             me.advance(me.round, me.attempt + 1)
@@ -619,6 +660,9 @@ class Flamingo(Sum):
             for name in asked:
                 own = [sent[j].shares[ring.decryptors.index(name)] for j in survivors]
                 me.send(name, RoundOpening(places, lives, list(signatures.values()), own, hidden))
+            if removal.removed_bytes(self.noise, len(ring.names), len(survivors)):
+                shown = bits(survivors, ring.names), places, lives, list(signatures.values())
+                me.broadcast(survivors, removal.SignedSurvivors(b"", *shown))
             seeds, texts = await _opened(
                 me, now, survivors, asked, hidden, {j: sent[j].check for j in survivors}, settings
             )
@@ -633,5 +677,7 @@ class Flamingo(Sum):
             for (mask,) in unmasked if total.flags.writeable else ():
                 total -= mask
             reduced(total, bits_of)
+            clients = len(ring.names)
+            total = await removal.without_noise(me, clients, survivors, total, self.noise, settings.deadline)
             me.broadcast(survivors, RoundDone())
         return Total(survivors, total, settings.fraction_bits)

@@ -9,6 +9,7 @@
 | sum.agree | Agreed | j in U1 -> server | 64 | its signature on P and U1, as it was shown them |
 | sum.collect | Agreement | server -> each in U1 | 64 q | q clients' signatures |
 | sum.reveal | CodedSum | j in U1 -> server | 31 / 8 ceil(d / (U - T)) | the sum of the pieces for j of all of U1 |
+| sum.reveal | NoiseSeeds | j in U1 -> server | 16 a seed | with removable noise (`removal`): seeds of noise |
 | sum.collect | CodedDone | server -> each in U1 | 0 | the sum is there |
 
 Paper: So et al., LightSecAgg: a Lightweight and Versatile Design for Secure Aggregation in Federated Learning, MLSys
@@ -71,8 +72,9 @@ from tacit.protocols.crypto.words import Quantised, packed_bytes, unpacked_rows
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, Reason, require
 from tacit.protocols.parts import Among, Taken, messages_in
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import consistency, quorum
+from tacit.protocols.sums import consistency, quorum, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read, without_silent
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
@@ -179,6 +181,8 @@ class _Taking(consistency.Signer):
     coding: Coding
     fewest: int
     pieces: dict[str, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+    noise: Distributed | None = None
+    revealing: removal.Revealing | None = field(default=None, repr=False)
 
     @property
     def quorum(self) -> int:
@@ -203,6 +207,7 @@ class _Taking(consistency.Signer):
                     me.send(name, CodedPiece(piece))
         sum_masked(me)
         with me.step("sum.mask"):
+            vector, self.revealing = await removal.noisy(me, vector, len(names), self.noise)
             masked = await me.compute({"ring.add": len(vector)}, _added, [vector, mask])
             me.send(me.server, CodedVector(joined([masked], PIECE_BITS)))
         self.stamp = me.round, me.attempt
@@ -243,6 +248,8 @@ class _Taking(consistency.Signer):
         rows = [self.pieces[name] for name in survivors]
         total = await self.me.compute({"ring.add": len(rows) * self._length}, _added_pieces, rows)
         self.me.send(self.me.server, CodedSum(joined([total], PIECE_BITS)))
+        if self.revealing is not None:
+            self.revealing(survivors)
 
 
 def _added(rows: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -285,6 +292,7 @@ class LightSecAgg(Sum):
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
     signs_sets: ClassVar[bool] = True
     of_integers: ClassVar[bool] = True
+    primes: ClassVar[tuple[int, ...]] = (PRIME,)
     takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (CodedPiece,)
@@ -337,14 +345,17 @@ class LightSecAgg(Sum):
             raise ValueError(f"a vector of {settings.dimension} numbers below 2^31 - 1 was due.")
         if group.identities is None:
             raise ValueError("clients sign: the group needs identities.")
-        number, part, fewest = me.round, None, self.least_of(settings)
-        coding = partial(self.limits, settings.called)
+        removal.check_sum(self, settings)
+        number, part, coding = me.round, None, partial(self.limits, settings.called)
+        fewest = removal.least_left(self.noise, len(group.names), self.least_of(settings))
         while answer := await REQUESTS.next(
             me, settings.deadline, begun=part is not None, finished=part is not None and part.done
         ):
             if isinstance(answer, CodedStart):
-                if carries(me, coding, group.names) and may_mask_once(me, number, group.names, fewest):
+                fit = carries(me, coding, group.names) and removal.carried(me, len(group.names), self.noise)
+                if fit and may_mask_once(me, number, group.names, fewest):
                     part = _Taking(me, group, group.identities, settings, coding(len(group.names)), fewest)
+                    part.noise = self.noise
                     await part.deal_and_mask(vector)
             elif part is None or not part.is_current:
                 continue  # what follows a start that was refused
@@ -362,7 +373,9 @@ class LightSecAgg(Sum):
             coding = self.limits(settings.called, len(names))
         except NotCarried as error:
             raise Abort(quorum.NOT_CARRIED, problem=str(error)) from None
-        least = max(self.least_of(settings), coding.needed)
+        removal.check_sum(self, settings)
+        removal.require_carried(len(names), self.noise)
+        least = removal.least_left(self.noise, len(names), max(self.least_of(settings), coding.needed))
         with me.step("sum.collect"):
             require(len(names), "clients", settings.min_clients)
             me.advance(me.round, me.attempt + 1)
@@ -405,5 +418,6 @@ class LightSecAgg(Sum):
             shape = settings.dimension, coding.needed, coding.private
             mask = await me.compute(decoded_work(*shape), decoded, held, *shape)
             ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
+            ring = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
             me.broadcast(survivors, CodedDone())
         return Total(survivors, ring, 0)

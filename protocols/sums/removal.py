@@ -2,23 +2,37 @@
 
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| client, with Revealed | NoiseSeeds | j in U3 -> server | 16 for each seed | seeds of the parts that are not needed |
+| server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, with q members' signatures, where few sign |
+| client | NoiseSeeds | j in U3 -> server | 16 for each seed | seeds of the parts that are not needed |
 
-Each client adds noise for T lost clients, in parts (`privacy.removable`). n = |A|, D = n - |U3|. A client reveals seeds
-only together with its shares, so only for the one U3 for which it answers in an attempt, and with signed sets only
-after enough clients have signed that U3: no honest client reveals for a second D. For that, signatures must withstand
-the C clients whose noise does not count, one at least, so scenarios that tolerate losses state no smaller C. It refuses
-an A of fewer than T + C + 2 clients, and an U3 of fewer than n - T before any share. A client that crashed reveals
-nothing more.
+Each client adds noise for T lost clients, in parts (`privacy.removable`). n is the set of which U3 is a part and which
+is signed with it: |A| where clients deal keys among A, all clients of the set-up in other sums. D = n - |U3|.
+
+Which U3 a client reveals for, by the sum:
+
+- `secure`, `lightsecagg`: each client of U3 signs it, and reveals together with its shares, for the U3 of its shares.
+- `committee`, `flamingo`: a few members sign U3. After q of them have, the server shows each client of U3 the set with
+  the q signatures, and a client reveals once it has checked them (SignedSurvivors). Members do the same.
+- `secagg+`: clients see their neighbours alone, and reveal nothing: noise is made for the smallest set
+  (`components = "none"`), of which the server says that it is no smaller. It must be honest for that.
+
+Two sets cannot both have enough signatures while at most C clients sign whatever the server likes, so no honest client
+reveals for a second D. It also does so once a round at most, which its disk remembers. For that signatures must be by
+long-term keys, as keys of the round are only as good as the server's list of them; and they must withstand the C
+clients whose noise does not count, one at least. `check` refuses other settings at every party. A client refuses a set
+of fewer than T + C + 2 clients, and an U3 of fewer than n - T before any share. A client that crashed reveals nothing
+more.
 
 The server waits for all of U3 for at most half a deadline and subtracts the noise of the revealed parts. A client that
 does not reveal leaves its noise in, which costs accuracy and no privacy. Seeds that were not received may only be late,
-so what is left in is never counted for anybody's privacy.
+so what is left in is never counted for anybody's privacy. A client that reveals seeds of other noise than it has added
+spoils the sum unseen, as with any other wrong input.
 
 The noise of a client is drawn once, when it first masks in a round; chunks that are sent again have the same noise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,58 +41,135 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.identities import SIGNATURE_BYTES, Identities
+from tacit.protocols.outcome import require
+from tacit.protocols.parts import Among, Part, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
-from tacit.protocols.sums.dealing import Dealt
+from tacit.protocols.steps import Step
+from tacit.protocols.sums import quorum
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import refuse
+from tacit.protocols.sums.refusal import once_a_round, refuse
+from tacit.protocols.sums.sum import Requests, Sum, SumSettings
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
-__all__ = ["NoiseSeeds", "Removal", "carried", "noisy", "without_noise"]
+__all__ = [
+    "REVEAL", "NoiseSeeds", "Removal", "Revealing", "SignedSurvivors", "asked", "carried", "check", "check_sum",
+    "fewest_left", "least_left", "noisy", "removed_bytes", "require_carried", "without_noise",
+]  # fmt: skip
+
+REVEAL = Step("client", "noise.reveal", "check who signed the survivors, and reveal seeds of noise that is not needed")
+
+Revealing = Callable[[Sequence[str]], None]
+"""Reveals the seeds of a client for a set of survivors, once a round."""
+
+
+class SignedSurvivors(Message):
+    members: bytes
+    clients: bytes
+    places: list[int]
+    incarnations: list[int]
+    signatures: list[bytes]
 
 
 class NoiseSeeds(Message):
     seeds: bytes
 
 
-def carried(me: Client, dealt: Dealt, noise: Distributed) -> bool:
-    """True if `noise` is made for the clients of A; then U3 needs n - T of them. If not, the trace says why."""
-    n = len(dealt.names)
-    if noise.fewest <= n <= noise.clients:
-        dealt.fewest = max(dealt.fewest, noise.least_left(n))
+def asked(requests: Requests, noise: Distributed | None) -> Requests:
+    """The `requests` of a sum with those of the removal, where few clients sign and show others what they have signed.
+    """
+    if noise is None or not noise.removes:
+        return requests
+    return replace(requests, others=(*requests.others, SignedSurvivors))
+
+
+def check(noise: Distributed | None, identities: Identities | None, colluding: int | None) -> None:
+    """Raise ValueError where `noise` is removed and the sets of the sum do not carry that.
+
+    `identities`: the long-term keys by which they are signed; `colluding`: how many clients that sign whatever the
+    server likes their signatures withstand, None: that follows from how many come.
+    """
+    if noise is None or not noise.removes:
+        return
+    if identities is None:
+        raise ValueError(
+            "noise is removed only where clients sign the survivors with long-term keys: without them a server names "
+            'other survivors to each client, and removes noise that is needed; use components = "none"'
+        )
+    if colluding is None or colluding < noise.colluding:
+        problem = f"signatures withstand {colluding} colluding clients"
+        raise ValueError(f"{problem}, and noise of {noise.colluding} does not count: they must be as many.")
+
+
+def check_sum(one: Sum, settings: SumSettings) -> None:
+    """Raise ValueError as `check` does, for a sum whose signatures withstand the clients that collude in it."""
+    check(one.noise, one.identities, max(1, one.tolerance.of(settings.called).colluding))
+
+
+def least_left(noise: Distributed | None, clients: int, least: int) -> int:
+    """The fewest survivors of this number of `clients`: `least`, and with `noise` n - T."""
+    return least if noise is None else max(least, noise.least_left(clients))
+
+
+def fewest_left(noise: Distributed, clients: int, threshold: int) -> int:
+    """The least size of U3 of |A| = `clients` that a client answers, so that a sum is over n - T or more.
+
+    With signatures n - T: only one U3 has enough. Without, a server may show each client an U3 of its own
+    (`quorum.fewest_left`).
+    """
+    least = noise.least_left(clients)
+    return least if noise.removes else quorum.fewest_left(clients, threshold, least, noise.colluding)
+
+
+def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
+    """True if `noise`, if any, is made for this number of `clients` that agree to a sum. If not, the trace says why."""
+    if noise is None or noise.fewest <= clients <= noise.clients:
         return True
-    refuse(me, f"take part in a sum: noise is made for {noise.fewest} to {noise.clients} clients, not for {n}")
+    refuse(me, f"take part in a sum: noise is made for {noise.fewest} to {noise.clients} clients, not for {clients}")
     return False
 
 
-async def noisy(me: Client, vector: NDArray[Any], dealt: Dealt, noise: Distributed) -> NDArray[np.uint64]:
-    """The words of `vector` (numbers,) with the noise of `me` in this attempt, whose seeds it reveals with its shares.
+def require_carried(clients: int, noise: Distributed | None) -> None:
+    """Raise Abort if `noise` is not made for so few `clients`."""
+    if noise is not None:
+        require(clients, "clients", noise.fewest, "the least, with noise for lost clients,")
 
-    Call it once an attempt, before the first words are sent.
+
+async def noisy(
+    me: Client, vector: NDArray[Any], clients: int, noise: Distributed | None
+) -> tuple[NDArray[Any], Revealing | None]:
+    """The words of `vector` (numbers,) with the noise of `me` among this number of `clients`, and what reveals seeds.
+
+    Call it once a round, before the first words are sent. Without `noise`, the vector as it is.
     """
-    parts = noise.parts(len(dealt.names))
+    if noise is None:
+        return vector, None
+    parts = noise.parts(clients)
     seeds = Seeds.drawn(parts, me.entropy("seeds of noise"))
-    dealt.then = partial(_reveal, me, seeds, len(dealt.names))
     words: NDArray[np.uint64] = await me.compute(noise.draws_work(len(parts.variances)), noise.words, vector, seeds)
-    return words
+    return words, partial(_reveal, me, seeds, clients)
 
 
 def _reveal(me: Client, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
     """Reveal the seeds of the parts that are not needed if `survivors` of this number of `clients` are left."""
-    if revealed := seeds.revealed(clients - len(set(survivors))):
+    lost = clients - len(set(survivors))
+    if not 0 <= lost <= seeds.parts.tolerated:
+        refuse(me, f"reveal seeds of noise: {lost} of {clients} clients are lost, more than {seeds.parts.tolerated}")
+    elif (revealed := seeds.revealed(lost)) and once_a_round(me, "noise.reveal", "reveal seeds of noise: it has"):
         me.send(me.server, NoiseSeeds(revealed))
 
 
 async def without_noise(
-    me: Server, names: Sequence[str], survivors: Sequence[str], ring: Ring, noise: Distributed, deadline: float
+    me: Server, clients: int, survivors: Sequence[str], ring: Ring, noise: Distributed | None, deadline: float
 ) -> Ring:
-    """Subtract from `ring`, the sum over U3 = `survivors` of A = `names`, the noise that is not needed."""
-    parts, lost = noise.parts(len(names)), len(names) - len(survivors)
-    due = SEED_BYTES * parts.seeds_revealed(lost)
-    if not due:
+    """Subtract from `ring`, the sum over U3 = `survivors` of this number of `clients`, the noise that is not needed."""
+    due = removed_bytes(noise, clients, len(survivors))
+    if noise is None or not due:
         return ring
+    parts, lost = noise.parts(clients), clients - len(survivors)
 
     def seeds_of(name: str, answer: NoiseSeeds) -> bytes:
         if len(answer.seeds) != due:
@@ -96,8 +187,29 @@ async def without_noise(
     return found
 
 
+def removed_bytes(noise: Distributed | None, clients: int, left: int) -> int:
+    """The bytes of seeds that each survivor reveals if this number of `clients` is `left`; 0 without any removal."""
+    if noise is None or not noise.removes:
+        return 0
+    return SEED_BYTES * noise.parts(clients).seeds_revealed(clients - left)
+
+
 class Removal(Part):
-    """The removal of noise as a part of a round of training with `round.Called`."""
+    """The removal of noise as a part of a round of training with `round.Called`.
+
+    `few_sign`: the server shows clients the survivors with the signatures of a few members.
+    """
+
+    def __init__(self, few_sign: bool = False) -> None:
+        self._few_sign = few_sign
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (REVEAL,) if self._few_sign else ()
+
+    @property
+    def messages(self) -> Sequence[type[Message]]:
+        return (SignedSurvivors, NoiseSeeds) if self._few_sign else (NoiseSeeds,)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         settings: Any = getattr(among, "settings", None)  # those of a round of training
@@ -105,7 +217,13 @@ class Removal(Part):
         n = len(among.names)
         if noise is None or not noise.fewest <= n <= noise.clients:
             return {}
-        return {"NoiseSeeds": n * SEED_BYTES * noise.parts(n).seeds_revealed(0)}
+        seeds = n * removed_bytes(noise, n, n)
+        found = {"NoiseSeeds": seeds}
+        if seeds and self._few_sign:
+            members, signatures = among.sum.signing(n)
+            sets = packed_bytes(n, 1) + packed_bytes(members, 1)
+            found["SignedSurvivors"] = n * (sets + signatures * SIGNATURE_BYTES)
+        return found
 
     def waits(self, tables: Any) -> int:
         return 1

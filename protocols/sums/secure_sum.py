@@ -82,6 +82,7 @@ __all__ = [
     "REQUESTS",
     "STEPS",
     "SUM",
+    "Dealing",
     "Requests",
     "SecureSum",
     "Settings",
@@ -135,7 +136,7 @@ class Settings:
     `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`assumed`).
     `identities`: the keys that sign keys and sets, if any; not with `tolerance`. `word_bits`: the width b of the words
     that are summed; below 64, vectors consist of such words, not of numbers. `noise`: the noise that clients add to
-    their vectors in words (`removal`), with as many numbers as the sum; not with `tolerance`.
+    their vectors in words (`removal`), with as many numbers as the sum; it is removed only with `identities`.
     """
 
     dimension: int
@@ -152,8 +153,9 @@ class Settings:
     noise: Distributed | None = None
 
     def __post_init__(self) -> None:
-        if self.noise is not None and (self.tolerance is not None or self.noise.numbers != self.dimension):
-            raise ValueError("noise is for all numbers of a sum in which each client deals with all others.")
+        if self.noise is not None and self.noise.numbers != self.dimension:
+            raise ValueError(f"noise is for {self.noise.numbers} numbers, not for {self.dimension}.")
+        removal.check(self.noise, self.identities, self.identities and self.identities.colluding)
         if self.tolerance is not None and self.called < 1:
             raise ValueError("a sum in a graph needs the number of clients that are called.")
         if self.tolerance is not None and self.identities is not None:
@@ -219,8 +221,8 @@ async def client(
             if first:
                 sum_masked(me)
             with me.step("sum.mask"):
-                if first and settings.noise is not None:
-                    vector = await removal.noisy(me, vector, dealt, settings.noise)
+                if first:
+                    vector, dealt.then = await removal.noisy(me, vector, dealt.clients, settings.noise)
                 await _send_chunks(me, vector, dealt, answer.number, settings)
         elif isinstance(answer, dealing.Survivors | consistency.Agreement):
             await dealt.respond(me, answer, "sum", settings.deadline)
@@ -229,14 +231,28 @@ async def client(
 async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
     """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
-        return await neighbours.deal(me, settings.tolerance, settings.called, settings.min_clients, settings.deadline)
+        sizes = settings.tolerance, settings.called, settings.min_clients, settings.deadline
+        return _with_noise(me, await neighbours.deal(me, *sizes), settings)
     signed = consistency.signed_by(me, settings.identities, secrets)
     least = Least(settings.min_clients, colluding=settings.colluding)
     dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
         dealt.fewest = quorum.fewest_left(len(dealt.names), dealt.threshold, least.fewest, least.colluding)
-        if settings.noise is not None and not removal.carried(me, dealt, settings.noise):
-            return None
+    return _with_noise(me, dealt, settings)
+
+
+def _with_noise(me: Client, dealt: dealing.Dealt | None, settings: Settings) -> dealing.Dealt | None:
+    """What `me` has `dealt`, if noise is made for the clients of A, with the fewest survivors among whom it is enough.
+
+    Who sees neighbours alone cannot count survivors.
+    """
+    noise = settings.noise
+    if dealt is None or noise is None:
+        return dealt
+    if not removal.carried(me, dealt.clients, noise):
+        return None
+    if len(dealt.names) == dealt.clients:
+        dealt.fewest = max(dealt.fewest, removal.fewest_left(noise, dealt.clients, dealt.threshold))
     return dealt
 
 
@@ -298,8 +314,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", fewest, quorum.limit_of(settings.min_clients, colluding))
-        if settings.noise is not None:
-            require(len(members), "clients", settings.noise.fewest, "the least, with noise for lost clients,")
+        removal.require_carried(len(members), settings.noise)
         t = quorum.threshold_of(settings.threshold, len(members), colluding)
         require(len(members), "clients", t, "protocol.threshold")
 
@@ -312,8 +327,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             attempt = await _gather_keys(me, candidates, settings)
             require_enough(attempt.names)
             if settings.noise is not None:
-                least = settings.noise.least_left(len(attempt.names))
-                attempt = replace(attempt, fewest=max(attempt.fewest, least))
+                attempt = replace(attempt, fewest=max(attempt.fewest, _fewest_with_noise(attempt, settings)))
             _announce(me, attempt)
             candidates = await _with_shares(me, attempt, settings)
             if candidates == attempt.names:
@@ -334,11 +348,19 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             for (mask,) in left if part.flags.writeable else ():
                 part -= mask
         ring = reduced(ring, settings.word_bits)
-        if settings.noise is not None:
-            limits = settings.noise, settings.deadline
-            ring = await removal.without_noise(me, attempt.names, survivors, ring, *limits)
+        limits = settings.noise, settings.deadline
+        ring = await removal.without_noise(me, len(attempt.names), survivors, ring, *limits)
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits)
+
+
+def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:
+    """The fewest survivors of an attempt with noise: as many as clients require, or in a graph n - T."""
+    noise, clients = settings.noise, len(attempt.names)
+    assert noise is not None
+    if attempt.graph is not None:
+        return noise.least_left(clients)
+    return removal.fewest_left(noise, clients, attempt.threshold)
 
 
 async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
@@ -451,7 +473,9 @@ SUM = SumOfVectors()
 """A secure sum without signatures, in which all clients deal with all."""
 
 
-class _Dealing(Sum):
+class Dealing(Sum):
+    """A secure sum whose clients deal the keys of their masks in shares."""
+
     messages: ClassVar[Sequence[type[Message]]] = ()
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedChunk,)
@@ -469,15 +493,11 @@ class _Dealing(Sum):
 
 
 @dataclass(frozen=True)
-class SecAgg(_Dealing):
-    """The secure sum in which all clients deal with all. `threshold`: t, if more than a majority.
-
-    `noise`: the noise that clients add to their vectors, and remove a part of (`removal`).
-    """
+class SecAgg(Dealing):
+    """The secure sum in which all clients deal with all. `threshold`: t, if more than a majority."""
 
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
     threshold: int | None = None
-    noise: Distributed | None = None
     name: ClassVar[str] = "secure"
     description: ClassVar[str] = "a sum with masks that all clients share with each other"
     kind: ClassVar[str] = "secure_sum"
@@ -498,7 +518,7 @@ class SecAgg(_Dealing):
 
 
 @dataclass(frozen=True)
-class SecAggPlus(_Dealing):
+class SecAggPlus(Dealing):
     """The secure sum in which clients deal with their neighbours in a graph, without a set-up (`neighbours`).
 
     The server alone enforces the smallest number of clients, because each client sees only itself and its neighbours.
@@ -538,7 +558,7 @@ class SecAggPlus(_Dealing):
         return neighbours.spare(clients, called, self.tolerance)
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
-        return replace(super()._settings(group, settings), tolerance=self.tolerance)
+        return replace(super()._settings(group, settings), tolerance=self.tolerance, noise=self.noise)
 
 
 class SecureSum(Phase):

@@ -25,6 +25,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Opening, Part
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
@@ -147,12 +148,14 @@ class Sum(Part):
 
     `tolerance`: the shares of the clients called to a round that may collude with the server, and that may be lost.
     `identities`: the long-term keys that sign, if any. `of_run`: C of the most clients that a round of the run calls;
-    each sum is over at least two more.
+    each sum is over at least two more. `noise`: the noise that clients add to their vectors, in words of the sum, and
+    remove a part of (`removal`).
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     identities: Identities | None = None
     of_run: Assumed = NOBODY
+    noise: Distributed | None = None
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -177,6 +180,10 @@ class Sum(Part):
     """True if each client sees who is in the sum."""
     of_integers: ClassVar[bool] = False
     """True if it adds integers alone, no numbers in fixed point."""
+    primes: ClassVar[tuple[int, ...]] = ()
+    """The primes modulo which it adds integers, ascending; (): it adds modulo 2^b."""
+    few_sign: ClassVar[bool] = False
+    """True if a few members sign who is in the sum, so that others are shown it to remove noise."""
     tolerates_share: ClassVar[bool] = True
     """True if the share of lost clients in `tolerance` decides."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
@@ -209,6 +216,10 @@ class Sum(Part):
         `signing`: how many clients may sign whatever the server likes, where survivors are signed; None: they are not.
         """
         return Opening(least, partial(self.limits, called), partial(self.opens, called, least))
+
+    def signing(self, clients: int) -> tuple[int, int]:
+        """How many of this number of `clients` are named as members, and how many must sign, where `few_sign`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say who signs")
 
     def check(self, called: int) -> None:
         """Raise Problem, with the name of a key, for keys that do not fit a round that calls this number."""
