@@ -38,6 +38,9 @@ class Trial(Protocol):
     masking: list[Any]
     blocks: dict[bytes, tuple[str, str, str]]
     updates: list[Any]
+    noisy: list[Any]
+    removals: list[Any]
+    revealed: list[Any]
     models: list[bytes]
     records: list[Any]
     simulated: Simulated | None

@@ -34,7 +34,7 @@ from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.long_jobs import long_job_cautions
 from tacit.protocols.federated.prediction import FedavgThenXclp
-from tacit.protocols.federated.promises import PROMISES
+from tacit.protocols.federated.promises import NOISY, PROMISES
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
@@ -339,7 +339,12 @@ class FederatedTraining(Declaration):
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
-        return None if self.private else super().promises(tables)
+        """With noise that no oracle knows, models are not compared."""
+        found = super().promises(tables)
+        if not self.private or found is None:
+            return found
+        rest = {name: one for name, one in found.items() if name not in PROMISES}
+        return rest | (NOISY if tables.privacy.noise == "skellam" else {})
 
     def attacked(self, tables: TrainingTables) -> AttackedMessages:
         if (way := tables.training.averaging) != "plain":

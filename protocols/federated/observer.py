@@ -24,8 +24,19 @@ from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import Tested, tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.promises import SentModel, close, plain_average, plain_move, points_of, quantising
+from tacit.protocols.federated.promises import (
+    NoisyWords,
+    SentModel,
+    close,
+    noisy_mean,
+    plain_average,
+    plain_move,
+    points_of,
+    quantising,
+)
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
+from tacit.protocols.privacy import removable
+from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
@@ -140,8 +151,13 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         self._fitted: dict[tuple[str, int], dict[str, float]] = {}  # by client and the round of its call
         if server.settings.update.fit:
             world.taps.computed.append(self._take_figures)
-        if server.settings.private is None and self.compares:
-            world.taps.computed.append(self._take)
+        self._noisy: dict[str, list[NoisyWords]] = {}  # of each client, in this round
+        self._seeds: set[bytes] = set()  # that the server has used in this round
+        self._run = world.run_id
+        private = server.settings.private
+        self._noise = None if private is None else private.noise
+        if self.compares and (private is None or self._noise is not None):
+            world.taps.computed.append(self._take if private is None else self._take_noisy)
 
     asked: tuple[str, ...] = ()
     """The further metrics that are measured; () for all of a task without classes."""
@@ -193,9 +209,32 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
                 sent, in_range = sent_model(false, party, number, self._before, result.parameters)
                 self._trained.setdefault(party, []).append(SentModel(decode(sent, self._layout), weight, in_range))
 
+    def _take_noisy(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Keep the words of a client and the seeds of its noise until its round has ended, and those that are used."""
+        if len(arguments) == 2 and isinstance(arguments[1], removable.Seeds):
+            self._held += arguments[0].nbytes
+            if self._held <= _MOST_HELD:
+                self._noisy.setdefault(party, []).append(NoisyWords(*arguments))
+        elif len(arguments) == 4 and isinstance(arguments[1], removable.Parts):
+            self._seeds.update(arguments[3])
+
+    def _equals_noisy(self, record: Record, noise: Distributed) -> bool | None:
+        """Return true if a round's mean change is that of its survivors with the noise that is left; None if not
+        compared."""
+        noisy, seeds, held = self._noisy, self._seeds, self._held
+        self._noisy, self._seeds, self._held = {}, set(), 0
+        if record.lost or held > _MOST_HELD or not all(name in noisy for name in record.averaged):
+            return None
+        found = decode(self._server.mean, self._layout).astype(np.float64)
+        every = itertools.product(*(noisy[name] for name in record.averaged))
+        means = (noisy_mean(noise, self._run, record.number, chosen, seeds) for chosen in every)
+        return any(close(found, mean, self._layout) for mean in means)
+
     def _equals(self, record: Record) -> bool | None:
         """Return true if a round's average equals that of its survivors' models, computed in numpy; None if not
         compared."""
+        if self._noise is not None:
+            return self._equals_noisy(record, self._noise)
         trained, held = self._trained, self._held
         self._trained, self._held, self._before = {}, 0, self._server.model
         if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):

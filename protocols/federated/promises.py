@@ -5,7 +5,7 @@ began. It computes these again in the clear and averages them in numpy.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,10 +17,14 @@ from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
+from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.removable import Seeds
 from tacit.protocols.promises import Affected, Promise, Trial
 
 __all__ = [
+    "NOISY",
     "PROMISES",
+    "NoisyWords",
     "Numbers",
     "SentModel",
     "again",
@@ -28,6 +32,7 @@ __all__ = [
     "close",
     "layout_of",
     "next_model",
+    "noisy_mean",
     "plain_average",
     "plain_move",
     "points_of",
@@ -172,5 +177,88 @@ def close(found: Numbers, wanted: Numbers, layout: Layout) -> bool:
     allowed = _CLOSE * np.maximum(1.0, magnitudes) + layout.rounding * magnitudes
     return bool((np.abs(found - wanted) <= allowed).all())
 
+
+class NoisyWords(NamedTuple):
+    """The words of a client's change, still without noise, and the seeds of the noise that it adds to them."""
+
+    words: NDArray[np.uint64]
+    seeds: Seeds
+
+
+def noisy_mean(
+    noise: Distributed, run: bytes, number: int, added: Sequence[NoisyWords], revealed: Collection[bytes]
+) -> Numbers:
+    """The mean change of round `number` of the run with the id `run`, of what was `added`, with the noise that is left.
+
+    `revealed`: the seeds that the server used. The noise that is left is added alone: nothing is removed.
+    """
+    total, modulus = np.zeros(noise.numbers, np.int64), noise.modulus
+    for words, seeds in added:
+        parts = seeds.parts
+        lost = parts.clients - len(added)
+        gone = parts.removed(lost) if seeds.revealed(lost) in revealed else ()
+        left = [part for part in range(len(parts.variances)) if part not in gone]
+        total += _nearest_to_zero(words.astype(np.int64), modulus) + seeds.noise_of(left, noise.numbers)
+    return noise.rounding.unrounded(_nearest_to_zero(total, modulus), noise.rotation(run, number), len(added))
+
+
+def _nearest_to_zero(numbers: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
+    return (numbers + modulus // 2) % modulus - modulus // 2
+
+
+def equals_noisy_mean(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Each round's model is that before, moved by the mean of its contributors' rounded changes and the noise that is
+    left; a lost round leaves it unchanged. Each of these changes is that of a model trained again, rounded.
+    """
+    noise, run = trial.simulation.server.settings.private.noise, trial.simulation.server.world.run_id
+    layout = layout_of(trial)
+    for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
+        if record.lost:
+            if after != before:
+                yield f"round {record.number} was lost ({record.lost}), and the model has changed"
+            continue
+        own = [
+            [NoisyWords(*one.arguments) for one in trial.noisy if (one.party, one.round) == (name, record.number)]
+            for name in record.averaged
+        ]
+        revealed = {seed for one in trial.removals if one.round == record.number for seed in one.arguments[3]}
+        start = decode(before, layout).astype(np.float64)
+        found = decode(after, layout).astype(np.float64)
+        means = (noisy_mean(noise, run, record.number, chosen, revealed) for chosen in itertools.product(*own))
+        if not any(close(found, start + mean, layout) for mean in means):
+            names = ", ".join(record.averaged)
+            yield f"the model of round {record.number} is not moved by the changes of {names} and what noise is left"
+        rotation = noise.rotation(run, record.number)
+        for name, sent in zip(record.averaged, own, strict=True):
+            changes = [
+                noise.rounding.clipped(decode(again(trial, one)[0].parameters, layout).astype(np.float64) - start)
+                for one in begun(trial, name, record.number, before)
+            ]
+            exact = [rotation.forward(change) * noise.rounding.units for change in changes]
+            whole = [_nearest_to_zero(one.words.astype(np.int64), noise.modulus) for one in sent]
+            if not any((np.abs(one - other) <= 1).all() for one in whole for other in exact):
+                yield f"{name} adds another change in round {record.number} than that of its training"
+
+
+def seeds_of_one_set(trial: Trial, affected: Affected) -> Iterator[str]:
+    """A client reveals seeds of noise once a round at most, those of parts that are not needed among who was lost."""
+    for party, number in dict.fromkeys((one.party, one.round) for one in trial.revealed):
+        shown = {one.seeds for one in trial.revealed if (one.party, one.round) == (party, number)}
+        if len(shown) > 1:
+            yield f"{party} reveals seeds of noise for {len(shown)} sets in round {number}"
+        drawn = [one.arguments[1] for one in trial.noisy if (one.party, one.round) == (party, number)]
+        counted = next((len(one.averaged) for one in trial.records if one.number == number and not one.lost), None)
+        for seeds in drawn if counted is not None else ():
+            lost = seeds.parts.clients - counted
+            kept = seeds.parts.tolerated > lost and seeds.revealed(lost)
+            if len(drawn) == 1 and not shown <= {kept}:
+                yield f"{party} reveals other seeds in round {number} than those of {counted} survivors"
+
+
+NOISY = {
+    "the model equals the oracle's": Promise(equals_noisy_mean, compares="model"),
+    "seeds of noise are revealed for one set": Promise(seeds_of_one_set),
+}
+"""The promises of training with noise of the clients that is removed."""
 
 PROMISES = {"the model equals the oracle's": Promise(equals_plain_average, compares="model")}

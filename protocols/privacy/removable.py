@@ -181,6 +181,10 @@ class Seeds:
         """The client's noise of all parts, (numbers,)."""
         return _noise(self.parts, range(len(self._seeds)), self._seeds, numbers)
 
+    def noise_of(self, numbered: Sequence[int], numbers: int) -> NDArray[np.int64]:
+        """The client's noise of the parts with these numbers alone, (numbers,)."""
+        return _noise(self.parts, numbered, [self._seeds[number] for number in numbered], numbers)
+
     def revealed(self, lost: int) -> bytes:
         """The bytes with which the server removes the parts that are not needed if D clients are `lost`: 16 each."""
         removed = self.parts.removed(lost)

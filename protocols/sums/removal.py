@@ -2,7 +2,7 @@
 
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, with q members' signatures, where few sign |
+| server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, as q members signed it, where few sign |
 | client | NoiseSeeds | j in U3 -> server | 16 for each seed | seeds of the parts that are not needed |
 
 Each client adds noise for T lost clients, in parts (`privacy.removable`). n is the set of which U3 is a part and which
@@ -79,8 +79,7 @@ class NoiseSeeds(Message):
 
 
 def asked(requests: Requests, noise: Distributed | None) -> Requests:
-    """The `requests` of a sum with those of the removal, where few clients sign and show others what they have signed.
-    """
+    """The `requests` of a sum with those of the removal, where few clients sign and show others what they have signed."""
     if noise is None or not noise.removes:
         return requests
     return replace(requests, others=(*requests.others, SignedSurvivors))
@@ -217,9 +216,10 @@ class Removal(Part):
         n = len(among.names)
         if noise is None or not noise.fewest <= n <= noise.clients:
             return {}
-        seeds = n * removed_bytes(noise, n, n)
+        if not (seeds := n * removed_bytes(noise, n, n)):
+            return {}
         found = {"NoiseSeeds": seeds}
-        if seeds and self._few_sign:
+        if self._few_sign:
             members, signatures = among.sum.signing(n)
             sets = packed_bytes(n, 1) + packed_bytes(members, 1)
             found["SignedSurvivors"] = n * (sets + signatures * SIGNATURE_BYTES)

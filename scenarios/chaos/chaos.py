@@ -103,7 +103,7 @@ def promising(loaded: Loaded) -> Loaded:
     """Return `loaded` if the promises of its protocol are known. Raises ScenarioError otherwise."""
     name = loaded.scenario.protocol.name
     if not promises_of(loaded.scenario):
-        allowed = "any but training with noise or prediction"
+        allowed = "any but training followed by prediction"
         problem = f'chaos cannot tell what "{name}" promises; allowed: {allowed}'
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded

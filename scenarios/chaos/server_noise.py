@@ -39,6 +39,7 @@ _DRAWS = {
     "lsh.hash": "hamming.",
     "cotrain.predict": "cotrain.predict",
     "train.update": "sum.mask",
+    "sum.mask": "sum.mask",
 }
 """Maps each job with noise to a prefix of the name of the step in which its result is sent."""
 

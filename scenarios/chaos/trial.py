@@ -15,7 +15,9 @@ from tacit.parties.life import Present
 from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import always_opens
+from tacit.protocols.privacy.removable import Parts, Seeds
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.removal import NoiseSeeds
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.interruption import Interruption
 from tacit.scenarios.running.simulation import Simulated, Simulation
@@ -26,7 +28,7 @@ from tacit.sim.trace import Event
 from tacit.sim.units import duration
 from tacit.sim.wire import LedgerRow, Packet, decode_body, decode_frame
 
-__all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Trial", "Update", "observed"]
+__all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Revealed", "Trial", "Update", "observed"]
 
 R = TypeVar("R")
 
@@ -100,11 +102,20 @@ class Masking:
 
 @dataclass(frozen=True)
 class Update:
-    """A client's local update that has begun: the party, the round, and the arguments of `jobs.train`."""
+    """A job that has begun: the party, the round, and the arguments, such as those of `jobs.train`."""
 
     party: str
     round: int
     arguments: tuple[Any, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """The seeds of noise that a client has sent to the server: the party, the round and the seeds."""
+
+    party: str
+    round: int
+    seeds: bytes = field(repr=False)
 
 
 @dataclass(eq=False)
@@ -119,6 +130,11 @@ class Trial:
     """The packets with a part of a pair's block, by digest: message type, j, k."""
     masking: list[Masking] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
+    noisy: list[Update] = field(default_factory=list)
+    """The jobs in which clients add noise to words of a sum (`Distributed.words`)."""
+    removals: list[Update] = field(default_factory=list)
+    """The jobs in which the server removes noise (`Distributed.removed`)."""
+    revealed: list[Revealed] = field(default_factory=list)
     models: list[bytes] = field(default_factory=list)
     """The models of training: the first one, and that of each round at its end."""
     records: list[Any] = field(default_factory=list)
@@ -227,6 +243,10 @@ def _watch(trial: Trial) -> None:
                     None if names is None else tuple(names), frame.body, len(trial.events),
                 )
             )  # fmt: skip
+        elif packet.type == NoiseSeeds.__name__:
+            frame = decode_frame(packet.data)
+            seeds = decode_body(frame, frame.body, NoiseSeeds).seeds
+            trial.revealed.append(Revealed(packet.sender, packet.round, seeds))
         elif packet.type in blocks:
             frame = decode_frame(packet.data)
             peer = decode_body(frame, frame.body, blocks[packet.type]).peer  # type: ignore[attr-defined]
@@ -240,6 +260,10 @@ def _watch(trial: Trial) -> None:
             trial.masking.append(Masking(party, step, who.incarnation, who.round, who.attempt, keys))
         if function is jobs.train:
             trial.updates.append(Update(party, parties[party].round, arguments))
+        if len(arguments) > 1 and isinstance(arguments[1], Seeds):
+            trial.noisy.append(Update(party, parties[party].round, arguments))
+        if len(arguments) > 1 and isinstance(arguments[1], Parts):
+            trial.removals.append(Update(party, parties[party].round, arguments))
 
     def recorded(record: Any) -> None:
         trial.records.append(record)
