@@ -7,6 +7,7 @@ repeats. `tacit.sim.compute.CostTable` reads the table.
 import pickle
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +40,8 @@ from tacit.protocols.crypto.fixed_base import Comb, FixedBase, TableProducts, jo
 from tacit.protocols.crypto.groups import PowerTable, find_group
 from tacit.protocols.crypto.mersenne import GF31, GF61
 from tacit.protocols.crypto.ot_hamming import IknpReceiver, IknpSender, Pair
+from tacit.protocols.privacy.rotated import Rotation, Rounding
+from tacit.protocols.privacy.skellam import table_of
 from tacit.protocols.xclp import graph, lsh
 from tacit.sim.streams import Entropy, generator
 
@@ -170,6 +173,7 @@ def measure_costs(key_bits: Sequence[int] = KEY_BITS, quick: bool = False, only:
         (("shamir",), lambda: _measure_sharing(3)),
         (("ed25519",), lambda: _measure_signing(3)),
         (("gf31", "gf61"), lambda: _measure_fields(3)),
+        (("skellam", "rotation", "rounding"), lambda: _measure_noise(3)),
         (("elgamal",), lambda: _measure_elgamal(1 if quick else 3)),
         (_PAILLIER, one_by_one()(partial(_measure_keys, key_bits, quick, only))),
         *(((name,), partial(measure_group, name, quick)) for name in GROUPS),
@@ -340,6 +344,26 @@ def _measure_fields(repeats: int) -> dict[str, float]:
         solved = np.linalg.solve([list(one.values()) for one in counts], times).tolist()
         found |= {name: max(1e-12, seconds) for name, seconds in zip(counts[0], solved, strict=True)}
     return found
+
+
+def _measure_noise(repeats: int) -> dict[str, float]:
+    """The seconds of drawing a number of Skellam noise, of an addition of a rotation, and of rounding a number."""
+    numbers, entropy = 100_000, Entropy.seeded(1, "costs", "noise")
+    vector = generator(1, "costs", "noise").standard_normal(numbers)
+    rounding, rotation, drawn = Rounding(numbers, 1.0), Rotation(numbers, entropy.bytes(32)), table_of(_NOISE)
+    rotation.forward(vector)  # draws the signs
+
+    rotate = seconds_each(lambda: rotation.forward(vector), 1, repeats)
+    whole = seconds_each(lambda: rounding.rounded(vector, Rotation(numbers, entropy.bytes(32)), entropy), 1, repeats)
+    return {
+        "skellam.draw": seconds_each(lambda: drawn.draw(numbers, entropy), numbers, repeats),
+        "rotation.mix": rotate / rotation.mixes,
+        "rounding.number": max(1e-12, (whole - rotate) / numbers),
+    }
+
+
+_NOISE = Fraction(100_000)
+"""The variance of a client's noise: about 20 clients with 100,000 numbers, at epsilon 4 over 5 rounds."""
 
 
 def _measure_numpy(repeats: int) -> dict[str, float]:

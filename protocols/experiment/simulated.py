@@ -224,13 +224,15 @@ class Ended(NamedTuple):
 class Ending(NamedTuple):
     """The end of a run: its outcome, reason and losses, and the number of rounds with a result.
 
-    The reason is a `tacit.protocols.outcome.Reason`, or a text without its facts.
+    `epsilon`: that of all charged rounds of a private protocol, infinite without a bound; None for others. The reason
+    is a `tacit.protocols.outcome.Reason`, or a text without its facts.
     """
 
     outcome: str
     reason: str
     lost: list[Loss]
     held: int
+    epsilon: float | None = None
 
 
 # --- the accuracy of labels

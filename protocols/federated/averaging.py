@@ -50,6 +50,7 @@ from tacit.protocols.federated.figures import NO_FIGURES, SummedFigures
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS
@@ -156,7 +157,7 @@ class Averages:
     """The mean of each vector over the `clients` that had trained, and of their losses.
 
     `sent` holds each client's vectors if the server sees them. `figures` are the sums of the clients' figures, if a
-    secure sum adds some.
+    secure sum adds some, and `noise` that which the sum carries, where clients add removable noise.
     """
 
     clients: tuple[str, ...]
@@ -164,6 +165,7 @@ class Averages:
     loss: float = math.nan
     sent: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict, repr=False)
     figures: NDArray[np.float64] | None = field(default=None, repr=False)
+    noise: Carried | None = None
 
 
 class Averaging(Protocol):

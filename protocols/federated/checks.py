@@ -34,6 +34,7 @@ from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.consistency import needed
 from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name, similar
 from tacit.sim.setting_error import Problem, SettingError
@@ -188,6 +189,10 @@ def _check_removable(tables: TrainingTables) -> None:
         problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}, which is no secure sum'
         raise Problem("privacy.noise", f"{problem}; allowed: {', '.join(map(toml, SUMS))}")
     lost, one = tolerated_of(tables, called), SUMS[training.averaging]
+    if (excess := tables.privacy.excess_losses) != "refuse" and (one is not SecAgg or not is_signed(tables)):
+        problem = f"{toml(excess)} opens sums with less noise, so that all survivors must sign who is left"
+        allowed = 'allowed: "refuse", or training.averaging = "secure" with protocol.identity = "signed"'
+        raise Problem("privacy.excess_losses", f"{problem}; {allowed}")
     if not lost or tables.privacy.components == "none":
         return
     if not one.sees_all:

@@ -126,8 +126,11 @@ class LocalTraining(NetworkTraining):
     @property
     def uses(self) -> Sequence[str]:
         private = tuple(
-            f"privacy.{key}" for key in ("epsilon", "delta", "noise", "tolerated", "components", "clip", "noise_at")
-        )
+            f"privacy.{key}"
+            for key in (
+                "epsilon", "delta", "noise", "tolerated", "excess_losses", "components", "clip", "noise_at",
+            )
+        )  # fmt: skip
         more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
         byzantine = () if self.private else ("byzantine.*",)
         return (*LEARNING, *TRAINING, *byzantine, *(key for keys in more for key in keys))

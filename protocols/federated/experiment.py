@@ -144,7 +144,7 @@ class Training:
         if self.settings.private is not None and self.settings.private.noise is not None:
             averaging = self.settings.averaging
             sees_all = not isinstance(averaging, Secure) or averaging.sum.sees_all
-            spending = spending_on_changes(tables.privacy, tables.entropy, self.settings.private.noise, sees_all)
+            spending = self._spending_on(tables, self.settings.private.noise, sees_all)
         if self.settings.evaluated_every:
             self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
@@ -171,6 +171,12 @@ class Training:
         self._present = Present(self.clients)
         self.rounds = self.settings.rounds
         self._seed = tables.seed
+
+    def _spending_on(self, tables: TrainingTables, noise: Distributed, sees_all: bool) -> Spending:
+        """The budget of removable `noise`, by what noise the sums of the server so far carried."""
+        return lambda rounds: spending_on_changes(
+            tables.privacy, tables.entropy, noise, self.server.noise_counted, self.server.noise_carried, sees_all
+        )(rounds)
 
     def _task(self, number: int) -> Task:
         """The task of the reports of round `number`, where averages are of proved numbers."""
@@ -439,7 +445,7 @@ def _with_noise(
         rounding = Rounding(jobs.layout(settings.spec).numbers, privacy.clip)
         noise = Distributed(
             rounding, asked(privacy), privacy.delta, settings.rounds, called, max(1, averaging.sum.of_run.colluding),
-            tolerated_of(tables, called), privacy.components, averaging.sum.primes,
+            tolerated_of(tables, called), privacy.components, averaging.sum.primes, privacy.excess_losses,
         )  # fmt: skip
     except ValueError as error:
         raise SettingError("tolerated", privacy.tolerated, str(error)) from None

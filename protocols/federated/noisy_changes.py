@@ -89,6 +89,34 @@ class NoisyChanges(Secure):
     def dimension(self, expected: Expected) -> int:
         return expected.numbers
 
+    async def client(
+        self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
+    ) -> None:
+        before = removal.counted(me)
+        await super(NoisyChanges, self._after(before)).client(me, update, expected, least, deadline, called)
+
+    async def server(
+        self,
+        me: Server,
+        members: Sequence[str],
+        expected: Expected,
+        least: int,
+        deadline: float,
+        enough: int,
+        called: int,
+    ) -> Averages:
+        before: Sequence[int] = getattr(me, "noise_counted", ())
+        return await super(NoisyChanges, self._after(before)).server(
+            me, members, expected, least, deadline, enough, called
+        )
+
+    def _after(self, before: Sequence[int]) -> "NoisyChanges":
+        """This sum after sums with noise of the variances `before`, where these matter to it."""
+        noise = self.noise
+        if noise.excess != "end" or not before:
+            return self
+        return replace(self, sum=replace(self.sum, noise=noise.after(before)))
+
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         if update.words is None:
             raise ValueError("a change in whole numbers was due.")
@@ -98,9 +126,9 @@ class NoisyChanges(Secure):
         names = total.contributors
         change: list[NDArray[np.float64]] = []
         if not isinstance(total.ring, HollowArray):
-            work, number = self.noise.rounded_work(), me.round
+            work, number = self.noise.mean_work(), me.round
             change = [await me.compute(work, self.noise.mean, total.ring, me.world.run_id, number, len(names))]
-        return Averages(names, written(me, change, expected), 0.0)
+        return Averages(names, written(me, change, expected), 0.0, noise=total.noise)
 
 
 def tolerated_of(tables: Any, called: int) -> int:
@@ -146,6 +174,8 @@ class NoisyChangesAveraging(SecureAveraging):
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """With removable noise, a sum is opened with at most T losses."""
         if tables.privacy.noise != "skellam":
+            return super().openings(tables, called)
+        if tables.privacy.excess_losses != "refuse":  # with "end", as long as epsilon allows it
             return super().openings(tables, called)
         lost, least = tolerated_of(tables, called), self.least(tables, called)
         (found,) = super().openings(tables, called)

@@ -36,6 +36,7 @@ from tacit.protocols.federated.promises import (
 )
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from tacit.protocols.privacy import removable
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.sim.faults import Fault
@@ -117,7 +118,7 @@ class BufferedRound(TrainedRound, frozen=True, kw_only=True):
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     """Tests the model after rounds, outside of virtual time, and summarizes the run."""
 
-    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound, QuantisedRound)
+    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound, QuantisedRound, Carried)
     answer = "its model was in: the average has it"
     last_step = "train.update"
 

@@ -54,8 +54,9 @@ from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Reason, Withdrawn, require
+from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
 from tacit.protocols.parts import Among, Part
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
 from tacit.protocols.rounds.rounds import STANDSTILL, Enrolled, RoundsClient, RoundsServer
@@ -90,6 +91,12 @@ class TrainingRound(Message):
     model: bytes
     additions: list[bytes]
 
+
+SPENT = (
+    "no round is opened from round {number} on: epsilon would be {spent:.4g}, above privacy.epsilon(={epsilon:g}); the "
+    "rounds before have spent {used:.4g}"
+)
+"""The kind of the reason why rounds are not opened: the budget is used up."""
 
 PRIVATE = "private parameters"  # on a client's disk
 _FIRST = "first model"  # on a Byzantine client's disk, in a hollow run
@@ -432,8 +439,14 @@ class TrainingClient(RoundsClient[TrainingSettings]):
 class TrainingServer(RoundsServer[TrainingSettings, Record]):
     """The steps of the server's part of a round (`fedavg.FedAvgServer`); it holds the `model`."""
 
-    attributes: ClassVar[tuple[str, ...]] = ("model", "_kept", "stands", "_begun_with", "_summed")
+    attributes: ClassVar[tuple[str, ...]] = (
+        "model", "_kept", "stands", "_begun_with", "_summed", "noise_counted", "noise_carried",
+    )  # fmt: skip
     record_type = Record
+    noise_counted: tuple[int, ...] = ()
+    """The variance with which each round so far counts, where clients add removable noise (`Distributed.before`)."""
+    noise_carried: tuple[Carried, ...] = ()
+    """The noise in each sum that was opened."""
     _kept: State = ()  # by the server's update
 
     @property
@@ -520,6 +533,12 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         self._begun_with = self.round, digests
 
     def standstill(self, number: int) -> str:
+        private = self.settings.private
+        if private is not None and private.noise is not None:
+            noise = private.noise.after(self._counted_before(number))
+            if noise.ends:
+                spent, used = noise.spent_with_another, noise.spent_on(noise.before)
+                return Reason(SPENT, number=number, spent=spent, epsilon=noise.epsilon, used=used)
         if self.settings.averaging.individual or number > self.settings.rounds:
             return ""
         before, digests = self._begun_with
@@ -530,6 +549,14 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
             if found is not None:
                 return Reason(STANDSTILL, number=number, found=found)
         return ""
+
+    def _counted_before(self, number: int) -> tuple[int, ...]:
+        """The variances with which the rounds before `number` count; some were lost with the server."""
+        private = self.settings.private
+        assert private is not None and private.noise is not None
+        found = self.noise_counted
+        missing = number - 1 - len(found)
+        return (*found, *[private.noise.after(found).unopened] * missing) if missing > 0 else found
 
     def _digest(self, additions: list[bytes]) -> str:
         """The digest of a call to a round with the present model (see `refusal.may_answer`)."""
@@ -551,7 +578,21 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         settings = self.settings
         left = [name for name in members if name not in self.out]
         limits = settings.min_clients, settings.deadline, min(self._enough, len(left)), settings.called(self.round)
-        return await settings.averaging.server(self, left, settings.expected_in(self.round), *limits)
+        noise = None if settings.private is None else settings.private.noise
+        if noise is not None:
+            self.noise_counted = self._counted_before(self.round)
+        try:
+            averages = await settings.averaging.server(self, left, settings.expected_in(self.round), *limits)
+        except Abort:
+            if noise is not None:
+                masked = latest(self, MASKED)[0] == self.round
+                own = noise.after(self.noise_counted).unopened if masked else noise.variance
+                self.noise_counted = (*self.noise_counted, own)
+            raise
+        if averages.noise is not None:
+            self.noise_counted = (*self.noise_counted, averages.noise.variance)
+            self.noise_carried = (*self.noise_carried, averages.noise)
+        return averages
 
     async def next_model(self, averages: Averages) -> bytes:
         """Compute w_{t+1}: the average of the models, with noise in private training, or the result of the server

@@ -6,33 +6,36 @@ nearest to 0 of those with its remainder. `skellam_accounting` has the privacy t
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.privacy import rotated, skellam_accounting
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.removable import LEAST_HONEST, Kind, Parts, Seeds, removed_noise
 from tacit.protocols.privacy.rotated import Rotation, Rounding
 from tacit.protocols.privacy.skellam import LARGEST_VARIANCE
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy, derive
 
-__all__ = ["Distributed", "variation_of"]
+__all__ = ["Distributed", "Excess", "variation_of"]
+
+Excess = Literal["refuse", "charge", "end"]
+"""What becomes of a sum with more losses than are tolerated (`Distributed`)."""
 
 _ONE = Fraction(1, 2**103)
 """The bound on the total variation of a draw from any table up to the largest variance: 2^23 entries at most."""
 
 _WIDEST = 57
 """The most bits of a word of a sum modulo 2^b (`crypto.words`)."""
-
-_DRAW_BYTES, _DRAW_ADDS = 80, 200
-"""The operations of a draw, for its cost: bytes of AES and additions; it takes 0.15 microseconds."""
 
 
 def variation_of(numbers: int, parts: int, clients: int, rounds: int) -> float:
@@ -47,8 +50,12 @@ class Distributed:
     `epsilon` and `delta` of all `rounds` sums together determine the variance V of the honest clients' noise in a sum.
     `colluding`: C clients whose noise does not count, at least 1 where clients see the sum and know their own noise;
     `tolerated`: T, the losses after which enough noise is left; `components`: as in `Parts`. `primes`: those modulo
-    which the sum can add, ascending, of which the first that is large enough is taken; (): it adds modulo 2^b. Raises
-    ValueError for sizes without two honest clients, and for noise that does not fit tables or words.
+    which the sum can add, ascending, of which the first that is large enough is taken; (): it adds modulo 2^b.
+
+    `excess`: a sum with more than T losses is not opened (`refuse`); or it is opened, with less noise than V, while
+    the survivors can still sign (`charge`), or while epsilon of all sums stays within `epsilon` (`end`). `before`: the
+    variances of the sums so far, which count towards that. Raises ValueError for sizes without two honest clients, and
+    for noise that does not fit tables or words.
     """
 
     rounding: Rounding
@@ -60,6 +67,8 @@ class Distributed:
     tolerated: int
     components: Kind = "all"
     primes: tuple[int, ...] = ()
+    excess: Excess = "refuse"
+    before: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.parts(self.clients)  # refuses sizes that carry nothing
@@ -92,8 +101,61 @@ class Distributed:
     def spent(self, rounds: int) -> float:
         """The epsilon of this number of `rounds`, with `delta`; all of them count, and no draw of clients is assumed
         hidden."""
-        shift = self.rounding.shift
-        return skellam_accounting.epsilon_of(self.variance, shift, rounds, self.delta, self._variation(rounds))
+        return self.spent_on((self.variance,) * rounds)
+
+    def spent_on(self, variances: Sequence[int]) -> float:
+        """The epsilon of sums with noise of these `variances`, with `delta`; infinite if one of them is 0."""
+        if not all(variances):
+            return math.inf
+        shift, variation = self.rounding.shift, self._variation(len(variances))
+        return skellam_accounting.epsilon_of_sums(Counter(variances), shift, self.delta, variation)
+
+    def after(self, before: Sequence[int]) -> "Distributed":
+        """This noise after sums with noise of the variances `before`."""
+        found = copy(self)  # with what is computed already
+        object.__setattr__(found, "before", tuple(before))
+        return found
+
+    @property
+    def spent_with_another(self) -> float:
+        """The epsilon of the sums `before` and another one with V."""
+        return self.spent_on((*self.before, self.variance))
+
+    @property
+    def ends(self) -> bool:
+        """True if no other sum may begin, because epsilon would then be above `epsilon`."""
+        return self.excess != "charge" and self.spent_with_another > self.epsilon
+
+    def left(self, clients: int, survivors: int) -> int:
+        """The variance of the honest clients' noise that is certain to be left in a sum over `survivors` of these
+        `clients`: V with up to T losses, and less with more."""
+        if clients - survivors <= self.tolerated:
+            return self.variance
+        return math.floor(max(0, survivors - self.colluding) * self.parts(clients).added)
+
+    def removable(self, clients: int, survivors: int) -> int:
+        """The losses D for which noise of these `clients` is removed: none is with T losses or more."""
+        return min(self.tolerated, clients - survivors)
+
+    @property
+    def unopened(self) -> int:
+        """The variance with which a sum counts that was not opened although clients sent masked values: the least that
+        any of its clients would have accepted."""
+        sizes = range(self.fewest, self.clients + 1)
+        return min(self.left(n, min(n, self.least_left(n))) for n in sizes)
+
+    def carried(self, clients: int, survivors: int, revealed: int) -> Carried:
+        """The noise in the opened sum over `survivors` of these `clients`, whose parts this number has `revealed`."""
+        parts, lost = self.parts(clients), self.removable(clients, survivors)
+        removed, unit = len(parts.removed(lost)), self.rounding.units * self.rounding.clip
+        all_of_it = revealed * parts.left(lost) + (survivors - revealed) * parts.added
+        certain = self.left(clients, survivors)
+        return Carried(
+            clients=clients, survivors=survivors, removed=revealed * removed,
+            removable=survivors * (len(parts.variances) - 1), variance=certain,
+            planned=math.sqrt(self.variance) / unit, certain=math.sqrt(certain) / unit,
+            carried=math.sqrt(all_of_it) / unit,
+        )  # fmt: skip
 
     def _variation(self, rounds: int) -> float:
         return variation_of(self.numbers, self.tolerated + 2, self.clients, rounds)
@@ -108,8 +170,23 @@ class Distributed:
         return Parts(clients, self.colluding, self.tolerated, self.variance, self.components)
 
     def least_left(self, clients: int) -> int:
-        """The fewest survivors of a sum to which this number of `clients` agreed: n - T."""
-        return clients - self.tolerated
+        """The fewest survivors of a sum to which this number of `clients` agreed: n - T, or with `excess` fewer.
+
+        Never fewer than two honest ones, and than may sign a set of survivors alone: more than half of all and C.
+        """
+        planned = clients - self.tolerated
+        if self.excess == "refuse":
+            return planned
+        least = max(self.colluding + LEAST_HONEST, (clients + self.colluding) // 2 + 1)
+        if self.excess == "charge":
+            return min(planned, least)
+        while least < planned:  # the fewest that epsilon allows
+            middle = (least + planned) // 2
+            if self.spent_on((*self.before, self.left(clients, middle))) <= self.epsilon:
+                planned = middle
+            else:
+                least = middle + 1
+        return planned
 
     @cached_property
     def _bits(self) -> int:
@@ -153,7 +230,7 @@ class Distributed:
 
     def rounded_work(self) -> dict[str, int]:
         """The operations of `rounded`."""
-        return {"vector.add": (8 + 2 * self.numbers.bit_length()) * self.numbers, "aes.byte": 16 * self.numbers}
+        return {"rotation.mix": Rotation(self.numbers, b"").mixes, "rounding.number": self.numbers}
 
     def rotation(self, run: bytes, number: int) -> Rotation:
         """The rotation of round `number`: public, and the same for all parties."""
@@ -166,7 +243,7 @@ class Distributed:
 
     def draws_work(self, parts: int) -> dict[str, int]:
         """The operations of drawing the noise of this number of `parts`."""
-        return {"vector.add": _DRAW_ADDS * parts * self.numbers, "aes.byte": _DRAW_BYTES * parts * self.numbers}
+        return {"skellam.draw": parts * self.numbers}
 
     @hollow(lambda self, ring, parts, lost, revealed: ring)
     def removed(self, ring: NDArray[Any], parts: Parts, lost: int, revealed: Sequence[bytes]) -> NDArray[Any]:
@@ -181,6 +258,10 @@ class Distributed:
         """The mean change of `count` clients in round `number`, from the `ring`, the sum of their words."""
         total = rotated.centred_in(ring, self.modulus) if self.primes else rotated.centred(ring, self.word_bits)
         return self.rounding.unrounded(total, self.rotation(run, number), count)
+
+    def mean_work(self) -> dict[str, int]:
+        """The operations of `mean`."""
+        return {"rotation.mix": Rotation(self.numbers, b"").mixes, "vector.add": 3 * self.numbers}
 
 
 @lru_cache(64)

@@ -42,6 +42,15 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
         ),
     ] = 0.1
+    excess_losses: Annotated[
+        Literal["refuse", "charge", "end"],
+        about(
+            "With `noise` = `skellam`: what happens if more clients are lost than `tolerated`. `refuse`: the sum is "
+            "not opened. `charge`: it is opened, with less noise than `epsilon` needs, so that the run spends more "
+            "than `epsilon`. `end`: the same, but the run ends before a round that would spend more than `epsilon`, "
+            "and a sum that would is not opened. `charge` and `end` need `protocol.identity` = `signed`."
+        ),
+    ] = "refuse"
     components: Annotated[
         Literal["all", "log2", "none"],
         about(

@@ -59,6 +59,11 @@ class Rotation:
         """The largest power of two up to d: how many numbers a transform mixes."""
         return 1 << (self.numbers.bit_length() - 1)
 
+    @property
+    def mixes(self) -> int:
+        """The additions of numbers that a rotation takes: log2 of the block for each number of each transform."""
+        return (1 + (self.block < self.numbers)) * self.block * (self.block.bit_length() - 1)
+
     @cached_property
     def _signs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The signs of both transforms, 1 or -1, (block,) each."""

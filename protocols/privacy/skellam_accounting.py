@@ -22,13 +22,13 @@ variation) of the sampled noise.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tacit.protocols.privacy.gaussian import check_delta
 
-__all__ = ["ORDERS", "Shift", "divergence", "drawn_divergence", "epsilon_of", "variance_for"]
+__all__ = ["ORDERS", "Shift", "divergence", "drawn_divergence", "epsilon_of", "epsilon_of_sums", "variance_for"]
 
 ORDERS = (*range(2, 65), 72, 80, 96, 128, 160, 192, 256, 384, 512, 1024)
 """The Renyi orders that are tried; any set of whole orders from 2 on is valid."""
@@ -103,13 +103,25 @@ def epsilon_of(
     clients that a trusted party draws, and of which; one of one if all take part or the observer knows the draw.
     Infinite if `variation` alone takes up `delta`. Raises ValueError.
     """
+    if rounds < 0:
+        raise ValueError(f"rounds(={rounds}) must be >= 0.")
+    return epsilon_of_sums({variance: rounds}, shift, delta, variation, drawn)
+
+
+def epsilon_of_sums(
+    sums: Mapping[float, int], shift: Shift, delta: float, variation: float = 0.0, drawn: tuple[int, int] = (1, 1)
+) -> float:
+    """The epsilon of several sums, as `epsilon_of`: `sums` has the number of sums with noise of each variance.
+
+    0 for no sums. Raises ValueError.
+    """
     check_delta(delta)
-    if rounds < 0 or not 0 <= variation <= 1:
-        raise ValueError(f"rounds(={rounds}) must be >= 0 and variation(={variation}) in [0, 1].")
-    if rounds == 0 or not shift.squared:
+    if not 0 <= variation <= 1:
+        raise ValueError(f"variation(={variation}) must lie in [0, 1].")
+    curves = [(count, _curve(variance, shift, *drawn)) for variance, count in sums.items() if count]
+    if not curves or not shift.squared:
         return 0.0
-    curve = _curve(variance, shift, *drawn)
-    divergences = [(order, rounds * one) for order, one in curve]
+    divergences = [(order, sum(count * curve[at][1] for count, curve in curves)) for at, order in enumerate(ORDERS)]
     found, left = 0.0, delta
     # (1 + e^epsilon) variation grows with epsilon: the least epsilon at which both fit is approached from below.
     for _ in range(100):

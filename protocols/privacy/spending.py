@@ -1,10 +1,11 @@
 """The noise that the table [privacy] requires, and the budget that the run's releases spend together."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tacit.parties.learning import extras
 from tacit.protocols.privacy import accounting, sensitivity, xor_mechanism
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spent import Spending, Spent
@@ -211,16 +212,26 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
     return charge
 
 
-def spending_on_changes(privacy: Privacy, entropy: str, noise: Distributed, sees_all: bool = True) -> Spending:
+def spending_on_changes(
+    privacy: Privacy,
+    entropy: str,
+    noise: Distributed,
+    counted: Sequence[int] = (),
+    carried: Sequence[Carried] = (),
+    sees_all: bool = True,
+) -> Spending:
     """The budget of `dp-fedavg` with removable `noise` of the clients on the changes of each of its rounds.
 
-    No draw of clients counts, as the server draws; each round counts with all the noise that is certain. `sees_all`: as
-    in `Sum`; if not, that the noise is enough depends on the server.
+    No draw of clients counts, as the server draws; each round counts with all the noise that is certain. `counted`: the
+    variances of the honest clients' noise in rounds so far; further rounds count with the least. `carried`: the noise
+    in opened sums. `sees_all`: as in `Sum`; if not, that the noise is enough depends on the server.
     """
     server = "the server" if sees_all else "the server, if it follows the protocol,"
     among = f"{server} and up to {noise.colluding} clients together"
 
     def charge(rounds: int) -> Spent:
+        after = noise.after(counted)
+        variances = [*counted, *[after.unopened] * (rounds - len(counted))] if rounds > len(counted) else counted
         return Spent(
             guaranteed=not seeded_caveats(entropy),
             caveats=seeded_caveats(entropy),
@@ -231,10 +242,11 @@ def spending_on_changes(privacy: Privacy, entropy: str, noise: Distributed, sees
             planned=noise.rounds,
             delta=privacy.delta,
             delta_round=privacy.delta,
-            epsilon=finite(noise.spent(rounds)),
-            epsilon_round=finite(noise.spent(1)),
+            epsilon=finite(noise.spent_on(variances)),
+            epsilon_round=finite(noise.spent_on((min(variances, default=noise.variance),))),
             noise=noise.deviation / privacy.clip,
             clip=privacy.clip,
+            carried=tuple(carried),
         )
 
     return charge

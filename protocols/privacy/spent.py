@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from tacit.protocols.privacy.carried import Carried, carried_line
 from tacit.sim.labelled import Labelled
 
 __all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
@@ -19,7 +20,8 @@ class Spent(Struct, kw_only=True, frozen=True):
     `guaranteed` unless `caveats` has reasons against it. `neighbours` describes neighbouring data, `covers` the
     observers covered. `flip` is the probability that a bit flips, for `sensitivity` bits that may change, with the
     source `sensitivity_from`; `noise` the standard deviation of Gaussian noise, in votes or in units of `clip`.
-    `cohort` describes how sampling is counted, if not all clients are drawn.
+    `cohort` describes how sampling is counted, if not all clients are drawn. `carried`: the noise in each opened sum,
+    where clients remove a part of it.
     """
 
     mechanism: str
@@ -40,6 +42,7 @@ class Spent(Struct, kw_only=True, frozen=True):
     noise: float | None = None
     clip: float | None = None
     cohort: str = ""
+    carried: tuple[Carried, ...] = ()
 
 
 Spending = Callable[[int], Spent]
@@ -85,6 +88,8 @@ def privacy_lines(spent: Spent | None) -> list[Labelled]:
     else:
         clip = f" of the clip {spent.clip:g}" if spent.clip is not None else " votes"
         lines.append(Labelled("", f"{spent.mechanism}: standard deviation {spent.noise:.4g}{clip}"))
+    if spent.carried:
+        lines.append(Labelled("", carried_line(spent.carried)))
     if spent.cohort:
         lines.append(Labelled("", f"cohort {spent.cohort}"))
     lines.append(Labelled("", f"between data that differ in {spent.neighbours}"))

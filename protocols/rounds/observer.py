@@ -1,5 +1,6 @@
 """Observes rounds of any kind of learning: the losses, and the end of the run."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -70,12 +71,13 @@ class _Bare(NamedTuple):
 
     round: int
     began: float
+    cohort: tuple[str, ...]
     counted: tuple[str, ...]
     problem: str
 
 
 def _bare(record: Record) -> Any:
-    return _Bare(record.number, record.began, record.counted, record.lost)
+    return _Bare(record.number, record.began, record.cohort, record.counted, record.lost)
 
 
 H = TypeVar("H", bound=HeldRound)
@@ -204,7 +206,9 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             self.rounds.append(_bare(self._server.record_type(**self.unended)))
             self.ended.append(self.world.loop.time())
         lost = self.losses()
-        return Ending(*self.outcome(lost), lost, sum(not one.problem for one in self.rounds))
+        spent = self.privacy
+        epsilon = None if spent is None else math.inf if spent.epsilon is None else spent.epsilon
+        return Ending(*self.outcome(lost), lost, sum(not one.problem for one in self.rounds), epsilon)
 
     def enter(self, ended: Sequence[Ended]) -> None:
         """Take over rounds on hollow values, which have no results."""

@@ -581,9 +581,9 @@ class ByCommittee(Sum):
             by_place = {members.index(name): row for name, row in shares.items()}
             work = packing.combine_work(settings.dimension)
             ring = await me.compute(work, combine, by_place, packing, settings.dimension)
-            ring = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
+            ring, noise = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
             me.broadcast(survivors, CommitteeDone())
-        return Total(survivors, ring, 0)
+        return Total(survivors, ring, 0, noise)
 
 
 def _field(word_bits: int) -> Mersenne:

@@ -678,6 +678,6 @@ class Flamingo(Sum):
                 total -= mask
             reduced(total, bits_of)
             clients = len(ring.names)
-            total = await removal.without_noise(me, clients, survivors, total, self.noise, settings.deadline)
+            total, noise = await removal.without_noise(me, clients, survivors, total, self.noise, settings.deadline)
             me.broadcast(survivors, RoundDone())
-        return Total(survivors, total, settings.fraction_bits)
+        return Total(survivors, total, settings.fraction_bits, noise)

@@ -418,6 +418,6 @@ class LightSecAgg(Sum):
             shape = settings.dimension, coding.needed, coding.private
             mask = await me.compute(decoded_work(*shape), decoded, held, *shape)
             ring = await me.compute({"ring.add": settings.dimension}, _added, [total, np.uint64(PRIME) - mask])
-            ring = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
+            ring, noise = await removal.without_noise(me, len(names), survivors, ring, self.noise, settings.deadline)
             me.broadcast(survivors, CodedDone())
-        return Total(survivors, ring, 0)
+        return Total(survivors, ring, 0, noise)

@@ -2,7 +2,7 @@
 
 | who | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, as q members signed it, where few sign |
+| server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, as q members signed it |
 | client | NoiseSeeds | j in U3 -> server | 16 for each seed | seeds of the parts that are not needed |
 
 Each client adds noise for T lost clients, in parts (`privacy.removable`). n is the set of which U3 is a part and which
@@ -45,6 +45,7 @@ from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part, Taken
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
 from tacit.protocols.steps import Step
@@ -57,7 +58,7 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "REVEAL", "NoiseSeeds", "Removal", "Revealing", "SignedSurvivors", "asked", "carried", "check", "check_sum",
-    "fewest_left", "least_left", "noisy", "removed_bytes", "require_carried", "without_noise",
+    "counted", "fewest_left", "least_left", "noisy", "removed_bytes", "require_carried", "without_noise",
 ]  # fmt: skip
 
 REVEAL = Step("client", "noise.reveal", "check who signed the survivors, and reveal seeds of noise that is not needed")
@@ -79,7 +80,7 @@ class NoiseSeeds(Message):
 
 
 def asked(requests: Requests, noise: Distributed | None) -> Requests:
-    """The `requests` of a sum with those of the removal, where few clients sign and show others what they have signed."""
+    """The `requests` of a sum with those of the removal, where few clients sign."""
     if noise is None or not noise.removes:
         return requests
     return replace(requests, others=(*requests.others, SignedSurvivors))
@@ -125,6 +126,9 @@ def fewest_left(noise: Distributed, clients: int, threshold: int) -> int:
 
 def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
     """True if `noise`, if any, is made for this number of `clients` that agree to a sum. If not, the trace says why."""
+    if noise is not None and noise.ends:
+        refuse(me, f"take part in a sum: epsilon would be {noise.spent_with_another:.4g}, above {noise.epsilon:g}")
+        return False
     if noise is None or noise.fewest <= clients <= noise.clients:
         return True
     refuse(me, f"take part in a sum: noise is made for {noise.fewest} to {noise.clients} clients, not for {clients}")
@@ -148,27 +152,51 @@ async def noisy(
         return vector, None
     parts = noise.parts(clients)
     seeds = Seeds.drawn(parts, me.entropy("seeds of noise"))
+    _count(me, noise, noise.left(clients, noise.least_left(clients)))
     words: NDArray[np.uint64] = await me.compute(noise.draws_work(len(parts.variances)), noise.words, vector, seeds)
-    return words, partial(_reveal, me, seeds, clients)
+    return words, partial(_reveal, me, noise, seeds, clients)
 
 
-def _reveal(me: Client, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
+def _reveal(me: Client, noise: Distributed, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
     """Reveal the seeds of the parts that are not needed if `survivors` of this number of `clients` are left."""
-    lost = clients - len(set(survivors))
-    if not 0 <= lost <= seeds.parts.tolerated:
-        refuse(me, f"reveal seeds of noise: {lost} of {clients} clients are lost, more than {seeds.parts.tolerated}")
-    elif (revealed := seeds.revealed(lost)) and once_a_round(me, "noise.reveal", "reveal seeds of noise: it has"):
-        me.send(me.server, NoiseSeeds(revealed))
+    left = len(set(survivors))
+    if not noise.least_left(clients) <= left <= clients:
+        refuse(me, f"reveal seeds of noise: {clients - left} of {clients} clients are lost, more than may be")
+    elif once_a_round(me, "noise.reveal", "reveal seeds of noise: it has"):
+        _count(me, noise, noise.left(clients, left))
+        if revealed := seeds.revealed(noise.removable(clients, left)):
+            me.send(me.server, NoiseSeeds(revealed))
+
+
+_COUNTED = "noise of sums"  # on a client's disk
+
+
+def _count(me: Client, noise: Distributed, variance: int) -> None:
+    """Keep the `variance` of this sum on the disk, after those `before`, if fewer survivors may be left in others."""
+    if noise.excess == "end":
+        me.disk[_COUNTED] = (*noise.before, variance)
+
+
+def counted(me: Client) -> tuple[int, ...]:
+    """The variance of the noise of each sum in which this client has masked values (`Distributed.before`)."""
+    found: tuple[int, ...] = me.disk.get(_COUNTED, ())
+    return found
 
 
 async def without_noise(
     me: Server, clients: int, survivors: Sequence[str], ring: Ring, noise: Distributed | None, deadline: float
-) -> Ring:
-    """Subtract from `ring`, the sum over U3 = `survivors` of this number of `clients`, the noise that is not needed."""
-    due = removed_bytes(noise, clients, len(survivors))
-    if noise is None or not due:
-        return ring
-    parts, lost = noise.parts(clients), clients - len(survivors)
+) -> tuple[Ring, Carried | None]:
+    """Subtract from `ring`, the sum over U3 = `survivors` of this number of `clients`, the noise that is not needed.
+
+    Returns the sum and what noise it carries, if any.
+    """
+    if noise is None:
+        return ring, None
+    left = len(survivors)
+    due = removed_bytes(noise, clients, left)
+    if not due:
+        return ring, noise.carried(clients, left, left)
+    parts, lost = noise.parts(clients), noise.removable(clients, left)
 
     def seeds_of(name: str, answer: NoiseSeeds) -> bytes:
         if len(answer.seeds) != due:
@@ -183,14 +211,14 @@ async def without_noise(
     work = noise.draws_work(len(revealed) * len(parts.removed(lost)))
     shown = [revealed[name] for name in survivors if name in revealed]
     found: Ring = await me.compute(work, noise.removed, ring, parts, lost, shown)
-    return found
+    return found, noise.carried(clients, left, len(shown))
 
 
 def removed_bytes(noise: Distributed | None, clients: int, left: int) -> int:
     """The bytes of seeds that each survivor reveals if this number of `clients` is `left`; 0 without any removal."""
     if noise is None or not noise.removes:
         return 0
-    return SEED_BYTES * noise.parts(clients).seeds_revealed(clients - left)
+    return SEED_BYTES * noise.parts(clients).seeds_revealed(noise.removable(clients, left))
 
 
 class Removal(Part):

@@ -349,9 +349,9 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
                 part -= mask
         ring = reduced(ring, settings.word_bits)
         limits = settings.noise, settings.deadline
-        ring = await removal.without_noise(me, len(attempt.names), survivors, ring, *limits)
+        ring, noise = await removal.without_noise(me, len(attempt.names), survivors, ring, *limits)
         me.broadcast(survivors, SumDone())
-    return Total(survivors, ring, settings.fraction_bits)
+    return Total(survivors, ring, settings.fraction_bits, noise)
 
 
 def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:

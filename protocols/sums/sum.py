@@ -25,6 +25,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Opening, Part
+from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
@@ -89,12 +90,13 @@ class Requests:
 class Total:
     """The sum over the `contributors` (U3): `ring` in Z_{2^b}, `values` as numbers, (dimension,) each.
 
-    `values` exist only for sums in 64 bits.
+    `values` exist only for sums in 64 bits. `noise`: what clients' removable noise the sum carries, if any.
     """
 
     contributors: tuple[str, ...]
     ring: Ring
     fraction_bits: int
+    noise: Carried | None = None
 
     @property
     def values(self) -> NDArray[np.float64]:

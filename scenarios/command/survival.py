@@ -250,7 +250,7 @@ def _print(
 
 _ROWS = (
     ("bytes", "bytes"), ("virtual time", "seconds"), ("rounds lost", "rounds_lost"),
-    ("energy of all clients", "joules"), ("most energy of a client", "most_joules"),
+    ("energy of all clients", "joules"), ("most energy of a client", "most_joules"), ("epsilon", "epsilon"),
 )  # fmt: skip
 
 
@@ -306,6 +306,7 @@ def _print_choices(
     scenarios = [one.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].values}
     exact, energy = any(one.exact is not None for one in found), any(one.counts_energy for one in found)
+    private = any(one.figure("epsilon") is not None for one in found)
     rows = []
     for one in found:
         low, high = one.interval
@@ -319,6 +320,9 @@ def _print_choices(
             ]  # fmt: skip
         lost = one.figure("rounds_lost")
         cells.append("-" if lost is None else f"{lost.mean:.4g}")
+        if private:
+            figure = one.figure("epsilon")
+            cells += ["-", "-"] if figure is None else [f"{figure.median:.4g}", f"{figure.percentile_95:.4g}"]
         if energy:
             figure = one.figure("joules", survived=True)
             cells += ["-", "-"] if figure is None else [
@@ -327,11 +331,13 @@ def _print_choices(
         rows.append(cells)
     columns = (
         "survives", "95 % interval", *(["exact"] if exact else []), "bytes", "bytes, 95 %", "time", "time, 95 %",
-        "rounds lost", *(["energy", "energy, 95 %"] if energy else []),
+        "rounds lost", *(["epsilon", "epsilon, 95 %"] if private else []),
+        *(["energy", "energy, 95 %"] if energy else []),
     )  # fmt: skip
     optional = ("energy, 95 %", "time, 95 %", "bytes, 95 %", "exact")
     console.print(printing.table((*labels.values(), *columns), rows, columns, optional=optional))
-    lines = ["figures   costs are of the runs that survive; rounds lost are of all"]
+    of_all = "rounds lost, and the median and 95th percentile of epsilon, are" if private else "rounds lost are"
+    lines = [f"figures   costs are of the runs that survive; {of_all} of all"]
     lines += [f"survives  a run survives if it {need}" for need in dict.fromkeys(one.need for one in found)]
     wanted = "ever survives" if survive is None else f"survives with a probability of {survive}"
     if chosen is None:

@@ -27,6 +27,7 @@ _FIGURES = (
     ("rounds lost", "rounds_lost", "rounds lost"),
     ("energy of all clients", "joules", "energy of all clients (J)"),
     ("most energy of a client", "most_joules", "most energy of a client (J)"),
+    ("epsilon", "epsilon", "epsilon of the run"),
 )
 """The title of each figure, its name in a `Fate`, and the title of its axis."""
 
@@ -109,23 +110,27 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
         *(["exact"] if exact else []),
     )
     parts += [table(columns, chances, columns[1:], title="survival"), _costs(found)]
-    parts.append(element("p", "Costs are of the runs that survive; lost rounds of all.", class_="note"))
+    parts.append(element("p", "Costs are of the runs that survive; lost rounds and epsilon of all.", class_="note"))
     return join(parts)
 
 
 def _costs(found: Sequence[Survival]) -> Html:
     """A table of the mean and the 95th percentile of each cost."""
-    names = ("bytes", "seconds", "rounds_lost", *(["joules"] if any(one.counts_energy for one in found) else []))
+    further = [name for name in ("joules", "epsilon") if any(one.figure(name) is not None for one in found)]
+    names = ("bytes", "seconds", "rounds_lost", *further)
     heads = {"bytes": "bytes", "seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
+    of_all = ("rounds_lost", "epsilon")
     rows = []
     for one in found:
-        figures = [(name, one.figure(name, survived=name != "rounds_lost")) for name in names]
+        figures = [(name, one.figure(name, survived=name not in of_all)) for name in names]
         shown = [
             ["-", "-"] if figure is None else [_shown(name, figure.mean), _shown(name, figure.percentile_95)]
             for name, figure in figures
         ]
         rows.append([_named(one), *(cell for pair in shown for cell in pair)])
-    columns = tuple(head for name in names for head in (f"{heads[name]}, mean", f"{heads[name]}, 95 %"))
+    columns = tuple(
+        head for name in names for head in (f"{heads.get(name, name)}, mean", f"{heads.get(name, name)}, 95 %")
+    )
     return table(("", *columns), rows, columns, title="costs")
 
 
@@ -170,8 +175,9 @@ def _distributions(found: Sequence[Survival]) -> Html:
 
 
 def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
-    values = sorted(float(getattr(fate, name)) for fate in one.fates)
-    last = {value: (place + 1) / len(values) for place, value in enumerate(values)}
+    found = (getattr(fate, name) for fate in one.fates)
+    values = sorted(float(value) for value in found if value is not None)  # epsilon without a bound is not drawn
+    last = {value: (place + 1) / one.runs for place, value in enumerate(values)}
     points = [(values[0], 0.0), *sorted(last.items())]
     step = max(1, len(points) // _POINTS)
     kept = points[::step] if points[::step][-1] == points[-1] else [*points[::step], points[-1]]

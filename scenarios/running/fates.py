@@ -1,5 +1,6 @@
 """The fates of runs under losses. Each run computes on hollow values; only its end and its costs are kept."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
@@ -26,7 +27,8 @@ class Fate(Struct, frozen=True):
     """The end of one run, with its costs: bytes, virtual seconds, and the number of rounds without a result.
 
     `lost`: each loss as (party, step), once per round. `rounds`: those that were planned. `memory`: predicted bytes at
-    the peak. `joules` of all clients, and `most_joules` of one client: None if the scenario counts no energy.
+    the peak. `joules` of all clients, and `most_joules` of one client: None if the scenario counts no energy. `epsilon`
+    of all rounds: None if the protocol has none, or if it has no bound.
     """
 
     seed: int
@@ -40,6 +42,7 @@ class Fate(Struct, frozen=True):
     memory: int = 0
     joules: float | None = None
     most_joules: float | None = None
+    epsilon: float | None = None
 
     @property
     def completed(self) -> bool:
@@ -108,4 +111,5 @@ def fate_of(scenario: Scenario, watch: Watch | None = None) -> Fate:
         tuple(places.values()), rounds, predicted_memory(*simulation.setting, simulation.most_held),
         None if used is None else used.joules,
         None if used is None else max((one.most for one in used.classes), default=0.0),
+        None if end.epsilon is None or math.isinf(end.epsilon) else end.epsilon,
     )  # fmt: skip

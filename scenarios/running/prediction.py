@@ -31,7 +31,7 @@ from tacit.sim.toml_text import toml
 from tacit.sim.trace import Event
 from tacit.sim.wire import LedgerRow
 
-__all__ = ["Prediction", "energy_meter", "energy_of", "payloads_of", "predict_run", "predicted"]
+__all__ = ["Prediction", "client_seconds", "energy_meter", "energy_of", "payloads_of", "predict_run", "predicted"]
 
 
 def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
@@ -163,6 +163,16 @@ def energy_of(scenario: Scenario, record: Path) -> Energy | None:
             sizes = {"payload": payload, "sealing": sealing, "envelope": envelope}
             meter(Event(time, kind, party, peer, **sizes, value=value))
     return fleet.energy(meter.found())
+
+
+def client_seconds(record: Path) -> float:
+    """Return the virtual seconds of one core that all clients compute together in a run with the `record`.
+
+    The record of a resumed run covers all its parts. Raises sqlite3.Error.
+    """
+    with opened_record(record) as connection:
+        query = "SELECT TOTAL(value) FROM events WHERE kind = 'compute' AND party LIKE 'client/%'"
+        return float(connection.execute(query).fetchone()[0])
 
 
 def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:

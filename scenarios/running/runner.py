@@ -34,7 +34,7 @@ from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.participants import keep_participants, recording_of
-from tacit.scenarios.running.prediction import energy_of, payloads_of
+from tacit.scenarios.running.prediction import client_seconds, energy_of, payloads_of
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.simulation import Simulated, Simulation, score_of
 from tacit.scenarios.running.whole import written_first
@@ -248,6 +248,8 @@ def _carry_out(
     result.vulnerability = vulnerability
     with suppress(sqlite3.Error, Problem):
         result.energy = energy_of(scenario, folder.path / "run.sqlite")
+    with suppress(sqlite3.Error, Problem):
+        result.client_seconds = client_seconds(folder.path / "run.sqlite")
     if simulation is not None and result.outcome == "completed" and not result.lost:
         with suppress(Exception):  # a plugin's formula failed: readers compute it again and report the error
             result.formula = payloads_of(*simulation.setting)

@@ -50,8 +50,8 @@ _WITHOUT_LOSSES = 2
 FOR_COSTS = 20
 """The runs that show costs where a formula gives the probability."""
 
-FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules")
-"""The numbers of a run whose distributions are shown; the last two only if energy is counted."""
+FIGURES = ("bytes", "seconds", "rounds_lost", "joules", "most_joules", "epsilon")
+"""The numbers of a run whose distributions are shown: energy only if it is counted, epsilon only if there is one."""
 
 COSTS = {"bytes": "bytes", "time": "seconds", "memory": "memory", "energy": "joules"}
 """The number that is minimized, by the value of the option --by."""
@@ -167,15 +167,16 @@ class Survival(Struct, frozen=True):
         return self.fates[0].joules is not None
 
     def figure(self, name: str, *, survived: bool = False) -> Figure | None:
-        """The distribution of one of `FIGURES`; None without runs, and for energy that is not counted.
+        """The distribution of one of `FIGURES`; None without runs, for energy that is not counted, and for epsilon of a
+        protocol without one.
 
         `survived`: only over runs that survive. ``joules`` are those of all clients, ``most_joules`` those of the
-        client that uses the most.
+        client that uses the most. ``epsilon`` is infinite in a run without a bound.
         """
         every = [getattr(one, name) for one in self.fates if one.survives(self.share) or not survived]
-        if not every or every[0] is None:
+        if all(one is None for one in every):
             return None
-        found = sorted(every)
+        found = sorted(math.inf if one is None else one for one in every)
         place = math.ceil(0.95 * len(found)) - 1
         return Figure(len(found), statistics.fmean(found), statistics.median(found), found[place], found[-1])
 
@@ -232,6 +233,7 @@ class Survival(Struct, frozen=True):
                 "virtual_seconds": one.seconds, "rounds_lost": one.rounds_lost, "lost": len(one.lost),
                 "survives": one.survives(self.share),
                 **({} if one.joules is None else {"joules": one.joules, "most_joules": one.most_joules}),
+                **({} if one.epsilon is None else {"epsilon": one.epsilon}),
             }
             for one in self.fates
         ]  # fmt: skip
@@ -248,7 +250,8 @@ class Survival(Struct, frozen=True):
                 over: None if (one := self.figure(name, survived=over == "survived")) is None else _as_dict(one)
                 for over in ("all", "survived")
             }
-            for name in (FIGURES if self.counts_energy else FIGURES[:3])
+            for name in FIGURES
+            if name in FIGURES[:3] or self.figure(name) is not None
         }
         return {
             "scenario": self.loaded.name, "protocol": scenario.protocol.name, "values": dict(self.values),
@@ -267,8 +270,10 @@ class Survival(Struct, frozen=True):
         }  # fmt: skip
 
 
-def _as_dict(figure: Figure) -> dict[str, float]:
-    return {name: getattr(figure, name) for name in Figure.__struct_fields__}
+def _as_dict(figure: Figure) -> dict[str, float | None]:
+    """The numbers of a figure; None for one that is infinite, which JSON cannot have."""
+    values = {name: getattr(figure, name) for name in Figure.__struct_fields__}
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _alike(reason: Reason) -> Hashable:
