@@ -29,6 +29,13 @@ Who learns what: the server, and any C clients with it, sees sums with noise of 
 who takes part, which no noise covers. The guarantee is for replaced data of one client of a sum, and as good as AES and
 HKDF. Every round to which clients were called is charged in full, whether a sum was opened or not, and whoever drew its
 clients: noise that was not removed counts for accuracy alone.
+
+More losses than are tolerated (`privacy.excess_losses`): `refuse` opens no such sum, so each round counts with V. With
+`charge` and `end` it is opened over the clients that can sign, with all of their parts, and counts with what their
+honest ones have added: less than V. With `end` a client keeps on its disk with how much noise each of its sums counts,
+refuses a sum that would make its epsilon exceed `privacy.epsilon` even without another loss, and agrees to no set of
+survivors with which it would; the server, which counts all rounds, opens no further round, and says so. A sum that was
+not opened counts with the least noise that would have been accepted.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -118,7 +118,7 @@ def _costs(found: Sequence[Survival]) -> Html:
     """A table of the mean and the 95th percentile of each cost."""
     further = [name for name in ("joules", "epsilon") if any(one.figure(name) is not None for one in found)]
     names = ("bytes", "seconds", "rounds_lost", *further)
-    heads = {"bytes": "bytes", "seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
+    heads = {"seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
     of_all = ("rounds_lost", "epsilon")
     rows = []
     for one in found:

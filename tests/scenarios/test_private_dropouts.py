@@ -1,12 +1,19 @@
 """Training with removable noise of the clients: epsilon under losses, bytes by formula, and runs that go on."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import tacit
 from tacit import Result, ScenarioError, load, run
+from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.rotated import Rounding
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.fates import fates_of
 from tacit.scenarios.running.runner import Watch, carry_out, resume
+from tacit.scenarios.sweeping.survival import survival_of
+from tacit.sim.compute import CostTable
 from tacit.sim.trace import Event
 
 TEXT = """
@@ -131,6 +138,7 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
     ("changes", "key"),
     [
         (["protocol.identity=none"], "privacy.tolerated"),
+        (["protocol.identity=none", "privacy.tolerated=0", "privacy.excess_losses=end"], "privacy.excess_losses"),
         (["privacy.tolerated=0.8"], "privacy.tolerated"),
         (["privacy.tolerated=0.4"], "privacy.tolerated: 0.4 of 10 clients are 4; all but 3 .* at most 0.3"),
         (["protocol.corrupt_clients=0"], "protocol.corrupt_clients: 0 lets one client"),
@@ -147,3 +155,97 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
 def test_settings_that_do_not_fit_are_refused_by_key(private: Path, changes: list[str], key: str) -> None:
     with pytest.raises(ScenarioError, match=key):
         load(private, changes)
+
+
+def in_round(number: int, *clients: int) -> str:
+    return "".join(
+        f'[[fault]]\nkind = "crash"\nparty = "client/{client}"\nat = "sum.mask"\nround = {number}\nback_after = "1s"\n'
+        for client in clients
+    )
+
+
+UNTOLERATED = ["privacy.tolerated=0", "protocol.corrupt_clients=0.1"]
+
+
+def opened(result: Result) -> int:
+    """The number of the last round to which clients were called."""
+    rows = result.messages()
+    return int(rows[rows["type"] == "TrainingRound"]["round"].max())
+
+
+def test_the_noise_that_a_sum_carried_is_in_the_result(private: Path) -> None:
+    """One client in round 2 is lost before it masks, one after, and one does not reveal; one is lost in round 3."""
+    result = ran(private, faults=LOSSES + in_round(3, 4))
+    assert result.privacy is not None
+    calm, lossy, last = result.privacy.carried
+    assert (calm.clients, calm.survivors, calm.removed, calm.removable) == (10, 10, 30, 30)
+    assert calm.carried == pytest.approx(calm.planned * (10 / 9) ** 0.5, rel=1e-6)  # one colludes: 9 carry V
+    # Nine masked, and T - D = 2 parts are removed of each of those that revealed.
+    assert (lossy.clients, lossy.survivors, lossy.removable) == (10, 9, 27) and lossy.removed == 2 * 7
+    assert lossy.carried > lossy.certain == lossy.planned
+    assert last.survivors < last.clients and last.certain == last.planned
+    assert result.privacy.epsilon is not None and result.privacy.epsilon <= 8.0
+    record = json.loads((private.parent / "run" / "result.json").read_text())
+    assert record["privacy"]["carried"][1]["removed"] == lossy.removed
+
+
+def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: Path) -> None:
+    """Two of ten are lost in round 2: seven honest clients of nine have added 7/9 V."""
+    result = ran(private, *UNTOLERATED, "privacy.excess_losses=charge", faults=in_round(2, 1, 2))
+    assert result.outcome == "completed" and [len(one.averaged) for one in result.round_records] == [10, 8, 10]
+    assert result.privacy is not None and result.privacy.epsilon is not None and result.privacy.epsilon > 8.2
+    full, less, again = (one.variance for one in result.privacy.carried)
+    assert full == again and less == full * 7 // 9
+    noise = Distributed(Rounding(650, 0.5), 8.0, 1e-5, 3, 10, 1, 0)
+    assert noise.variance == full
+    assert result.privacy.epsilon == noise.spent_on((full, less, full)) > noise.spent(3)
+    refused = ran(private, *UNTOLERATED, faults=in_round(2, 1, 2), out="refused")
+    assert refused.outcome == "aborted" and refused.privacy is not None and refused.privacy.epsilon < 8.0
+
+
+def test_a_run_ends_before_the_round_that_would_exceed_epsilon(private: Path) -> None:
+    changes = [*UNTOLERATED, "privacy.excess_losses=end"]
+    result = ran(private, *changes, faults=in_round(2, 1, 2))
+    assert result.outcome == "completed" and result.privacy is not None
+    assert result.reason.startswith("no round is opened from round 3 on: epsilon would be 8.")
+    assert [len(one.averaged) for one in result.round_records] == [10, 8, 0] and opened(result) == 2
+    assert result.privacy.rounds == 2 and result.privacy.epsilon is not None and result.privacy.epsilon < 8.0
+    assert result.ended_by is not None and result.ended_by["values"]["used"] == result.privacy.epsilon
+    (fate,) = fates_of(load(private, changes), [3])
+    assert (fate.outcome, str(fate.reason)) == ("completed", result.reason)
+    assert (fate.epsilon, fate.bytes) == (result.privacy.epsilon, result.bytes_total)
+    assert fate.seconds == result.virtual_seconds and fate.rounds_lost == 1
+
+
+def test_a_sum_that_would_exceed_epsilon_is_not_opened(private: Path) -> None:
+    """The loss is in the last round, for which all of the budget but V is spent."""
+    result = ran(private, *UNTOLERATED, "privacy.excess_losses=end", faults=in_round(3, 1))
+    assert [len(one.averaged) for one in result.round_records] == [10, 10, 0]
+    assert result.round_records[2].problem and result.privacy is not None
+    assert result.privacy.rounds == 3 and result.privacy.epsilon is not None and result.privacy.epsilon <= 8.0
+
+
+def test_predicted_runs_have_the_epsilon_of_runs(private: Path) -> None:
+    changes = [*UNTOLERATED, "privacy.excess_losses=charge", "data.clients=6", "data.limit=120"]
+    found = survival_of(read(private, changes), 4, ["15%@sum.mask"])
+    epsilons = [one.epsilon for one in found.fates]
+    assert all(one is not None for one in epsilons) and len(set(epsilons)) > 1
+    figure, record = found.figure("epsilon"), found.record()["figures"]["epsilon"]["all"]
+    assert figure is not None and record["median"] == figure.median
+    assert record["percentile_95"] == figure.percentile_95 == max(filter(None, epsilons))
+    assert "epsilon" in found.lines()[0]
+
+
+def test_predicted_runs_of_other_protocols_have_no_epsilon(private: Path) -> None:
+    found = survival_of(read(private, ["protocol.name=fedavg", "privacy.noise=0", "privacy.noise_at=server"]), 1)
+    assert found.figure("epsilon") is None and "epsilon" not in found.record()["figures"]
+
+
+def test_drawing_noise_takes_virtual_time(private: Path) -> None:
+    """Ten clients draw four parts of 650 numbers in each of three rounds."""
+    changes = ["device.cores=1"]
+    few, many = (ran(private, *changes, f"privacy.tolerated={share}", out=f"of-{share}") for share in (0, 0.3))
+    seconds = CostTable.load().seconds["skellam.draw"]
+    assert few.client_seconds is not None and many.client_seconds is not None
+    assert many.client_seconds - few.client_seconds == pytest.approx(3 * 10 * 3 * 650 * seconds, rel=1e-6)
+    assert tacit.predict(load(private, changes)).virtual_seconds == pytest.approx(many.virtual_seconds)

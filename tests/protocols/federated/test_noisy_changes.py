@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
@@ -16,11 +18,12 @@ from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.noisy_changes import NoisyChanges
 from tacit.protocols.federated.round import Record, TrainingSettings
 from tacit.protocols.identities import Identities
-from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.distributed import Distributed, Excess
 from tacit.protocols.privacy.removable import Kind
 from tacit.protocols.privacy.rotated import Rounding, centred
 from tacit.protocols.sums import opening
@@ -40,8 +43,10 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 STILL = replace(UPDATE, learning_rate=1e-30)  # the model stays as it is, so what moves it is noise
 
 
-def noise_of(epsilon: float = 4.0, tolerated: int = 2, components: Kind = "all", rounds: int = 1) -> Distributed:
-    return Distributed(Rounding(len(START), CLIP), epsilon, 1e-5, rounds, CLIENTS, 1, tolerated, components)
+def noise_of(
+    epsilon: float = 4.0, tolerated: int = 2, components: Kind = "all", rounds: int = 1, excess: Excess = "refuse"
+) -> Distributed:
+    return Distributed(Rounding(len(START), CLIP), epsilon, 1e-5, rounds, CLIENTS, 1, tolerated, components, excess)
 
 
 def trained(
@@ -50,11 +55,11 @@ def trained(
     identities = Identities.simulated(1).withstanding(1)
     averaging = NoisyChanges(SecAgg(identities=identities, of_run=Assumed(CLIENTS, 1, 0), noise=noise))
     private = Clipped(CLIP, 0.0, "clients", noise)
-    settings = TrainingSettings(
+    agreed = TrainingSettings(
         SPEC, update, Method(), CLIENTS, private=private, averaging=averaging,
         **{"rounds": noise.rounds, "min_clients": 2, "deadline": 10.0, **changes},
     )  # fmt: skip
-    server, _, records, world = run_rounds(settings, SHARDS, first, faults)
+    server, _, records, world = run_rounds(agreed, SHARDS, first, faults)
     return server.model, records, world
 
 
@@ -118,10 +123,8 @@ def test_the_average_is_that_of_clipped_changes() -> None:
 
 
 def trained_alone(number: int) -> np.ndarray:
-    settings = TrainingSettings(SPEC, UPDATE, Method(), CLIENTS)
-    from tacit.protocols.federated.fedavg import FedAvgClient
-
-    client = FedAvgClient(World(1), f"client/{number}", SHARDS[number], settings)
+    agreed = TrainingSettings(SPEC, UPDATE, Method(), CLIENTS)
+    client = FedAvgClient(World(1), f"client/{number}", SHARDS[number], agreed)
     seed = World(1).entropy(f"client/{number}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters).astype(float)
 
@@ -204,3 +207,51 @@ def test_epsilon_is_that_of_all_rounds_and_grows_with_them() -> None:
 def test_noise_that_nothing_carries_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         replace(noise_of(), **changes)
+
+
+@pytest.mark.parametrize("components", ["all", "log2"])
+def test_a_sum_with_more_losses_than_are_tolerated_has_the_noise_that_it_counts_with(components: Kind) -> None:
+    """Three of eight are lost, and noise is made for one: all parts of the five stay in."""
+    noise = noise_of(tolerated=1, components=components, excess="charge")
+    model, records, world = trained(noise, *[Crash(f"client/{i}", at="sum.mask") for i in (1, 2, 3)])
+    assert len(records[0].averaged) == 5 and sent(world, "NoiseSeeds") == 0
+    added, counted = noise.parts(CLIENTS).added, noise.left(CLIENTS, 5)
+    assert counted == math.floor(4 * added) < noise.variance  # one of the five may collude
+    assert deviation(model, 5) == pytest.approx(math.sqrt(5 * added) / noise.rounding.units, rel=0.1)
+    assert noise.spent_on((counted,)) > noise.epsilon
+
+
+def test_clients_refuse_a_round_that_exceeds_epsilon_though_the_server_opens_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Noise is made for one round. A client that crashed and came back after it had masked refuses, too."""
+    monkeypatch.setattr(FedAvgServer, "standstill", lambda self, number: "")
+    noise = noise_of(excess="end")
+    back = Crash("client/3", at="sum.reveal", back_after=0.1)
+    _, records, world = trained(noise, back, update=UPDATE, rounds=2, deadline=5.0)
+    assert [len(one.averaged) for one in records] == [CLIENTS, 0]
+    assert sent(world, "TrainingRound") == 2 * CLIENTS and sent(world, "MaskedChunk") == CLIENTS
+
+
+def test_a_server_opens_no_round_that_exceeds_epsilon() -> None:
+    noise = noise_of()
+    _, records, world = trained(noise, update=UPDATE, rounds=2)
+    assert [len(one.averaged) for one in records] == [CLIENTS, 0]
+    assert records[1].cohort == () and sent(world, "TrainingRound") == CLIENTS
+    assert records[1].lost.kind.startswith("no round is opened")  # type: ignore[attr-defined]
+
+
+@given(st.integers(0, 4), st.lists(st.integers(5, 8), max_size=3), st.integers(5, 8))
+@settings(deadline=None, max_examples=40)
+def test_the_fewest_survivors_are_those_with_which_epsilon_holds(tolerated: int, left: list[int], clients: int) -> None:
+    noise = noise_of(tolerated=tolerated, rounds=4, excess="end")
+    noise = noise.after([noise.left(CLIENTS, survivors) for survivors in left])
+    if clients < noise.fewest or noise.ends:
+        return
+    least = noise.least_left(clients)
+    floor = max(noise.colluding + 2, (clients + noise.colluding) // 2 + 1)
+    assert min(floor, clients - tolerated) <= least <= clients - tolerated
+    assert noise.spent_on((*noise.before, noise.left(clients, least))) <= noise.epsilon
+    if least > floor:
+        assert noise.spent_on((*noise.before, noise.left(clients, least - 1))) > noise.epsilon
+    assert noise.unopened <= noise.left(clients, least)

@@ -1,6 +1,8 @@
 """Renyi accounting of Skellam noise against divergences that are summed, and against dp-accounting."""
 
 import math
+import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tacit.protocols.privacy.skellam_accounting import (
     divergence,
     drawn_divergence,
     epsilon_of,
+    epsilon_of_sums,
     variance_for,
 )
 
@@ -149,3 +152,17 @@ def test_nothing_is_spent_without_rounds_or_a_shift() -> None:
 def test_invalid_arguments_are_refused(call, said) -> None:
     with pytest.raises(ValueError, match=said):
         call()
+
+
+@given(
+    st.lists(st.sampled_from([5e3, 2e4, 1e5, 7e5]), min_size=1, max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_sums_of_different_noise_compose_in_any_order(variances: list[float], order: random.Random) -> None:
+    shift = Shift.replaced(900, 300.0)
+    whole = epsilon_of_sums(Counter(variances), shift, 1e-5)
+    shuffled = order.sample(variances, len(variances))
+    assert epsilon_of_sums(Counter(shuffled), shift, 1e-5) == pytest.approx(whole, rel=1e-12)
+    alike = [epsilon_of(one, shift, len(variances), 1e-5) for one in (max(variances), min(variances))]
+    assert alike[0] * (1 - 1e-12) <= whole <= alike[1] * (1 + 1e-12)
+    assert epsilon_of_sums(Counter(variances[1:]), shift, 1e-5) < whole
