@@ -30,6 +30,8 @@ class Parcel(Protocol):
 
     size: int
     link: Any
+    is_quiet: bool
+    """True if `leave` only schedules what follows, so that nothing enters the uplink or goes down meanwhile."""
 
     @property
     def cap(self) -> float: ...
@@ -86,10 +88,11 @@ class Access:
 
     def _set_timer(self, due: float, *, keep_earlier: bool = False) -> None:
         """Wake at `due`; a timer before that may stay if `keep_earlier`, and then finds nothing to do."""
-        if self._timer is not None and (self._due == due or (keep_earlier and self._due < due)):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
+        timer = self._timer
+        if timer is not None:
+            if self._due == due or (keep_earlier and self._due < due):
+                return
+            timer.cancel()
         self._due = due
         self._timer = None if due == math.inf else self._env.at(due, self._wake)
 
@@ -104,11 +107,14 @@ class Access:
 
 
 class Uplink(Access):
-    """The direction in which a party sends. Its links share it, each with one parcel at a time."""
+    """The direction in which a party sends. Its links share it, each with one parcel at a time.
+
+    While only one link has parcels, they stand in a row: no flow is made for them, and nothing is sorted.
+    """
 
     __slots__ = (
-        "_alone", "_capped", "_ends", "_flows", "_level", "_number", "_sent", "_shared", "_tail", "_taken", "_times",
-        "_waiting",
+        "_alone", "_behind", "_capped", "_end", "_ends", "_flows", "_is_capped", "_level", "_number", "_sent",
+        "_shared", "_tail", "_taken", "_times", "_waiting",
     )  # fmt: skip
 
     def __init__(self, env: Environment, rate: float, factor: float = 1.0) -> None:
@@ -117,6 +123,10 @@ class Uplink(Access):
 
     def _clear(self) -> None:
         self._alone: Parcel | None = None  # the only one, which entered the uplink at the time `_at`
+        # The row behind it, on the same link; None if it has been alone so far. As in a flow, `_end` is when it is
+        # through, `_is_capped` whether at the rate of its receiver, and the work is counted up to `_at`.
+        self._behind: deque[Parcel] | None = None
+        self._end, self._is_capped = 0.0, False
         self._number = 0
         self._flows: dict[Any, _Leaving | None] = {}  # by link; None between two parcels
         self._waiting: dict[Any, deque[Parcel]] = {}
@@ -137,18 +147,29 @@ class Uplink(Access):
 
     def carry(self, parcel: Parcel) -> None:
         """Carry a `parcel` after all earlier ones of its link."""
-        if self.is_empty and self._factor < math.inf:
-            rate = min(parcel.cap, self._now_rate)
-            self._alone, self._at = parcel, self._env.now
-            self._set_timer(self._at + parcel.size / rate)
-            parcel.begin(rate)
+        alone = self._alone
+        if alone is None:
+            if not self._flows and self._factor < math.inf:
+                rate, cap, now = self.rate / self._factor, parcel.cap, self._env._now
+                if cap < rate:
+                    rate = cap
+                self._alone, self._at = parcel, now
+                self._set_timer(now + parcel.size / rate)
+                parcel.begin(rate)
+                return
+        elif alone.link is parcel.link and parcel.is_quiet and alone.is_quiet:
+            self._line_up(alone, parcel)
             return
-        self._join()
+        else:
+            self._join()
         link = parcel.link
         if link in self._flows:
             self._waiting.setdefault(link, deque()).append(parcel)
-        else:
+        elif self._shared or self._level:
             self._begin(parcel)
+        else:
+            self._begin_one(parcel)
+            return
         self._share()
 
     def stretch(self, factor: float) -> None:
@@ -161,6 +182,7 @@ class Uplink(Access):
 
     def empty(self) -> None:
         """Drop all parcels, in the order in which they were sent: the sender is gone."""
+        self._dissolve()
         flows = [flow.parcel for flow in sorted(filter(None, self._flows.values()), key=lambda flow: flow.number)]
         flows += [] if self._alone is None else [self._alone]
         waiting = [parcel for queue in self._waiting.values() for parcel in queue]
@@ -171,6 +193,7 @@ class Uplink(Access):
 
     def state(self) -> list[Any]:
         """The parcels in the uplink, and how much of each has been sent."""
+        self._dissolve()
         flows = list(filter(None, self._flows.values()))
         waiting = [list(queue) for queue in self._waiting.values()]
         work = [self._number, self._sent, self._taken, self._level, self._at, self._tail.since]
@@ -190,10 +213,69 @@ class Uplink(Access):
         for queue in waiting:
             self._waiting[queue[0].link] = deque(queue)
 
+    # A row
+
+    def _line_up(self, alone: Parcel, parcel: Parcel) -> None:
+        """Put a parcel into the row behind those of the same link."""
+        if self._behind is not None:
+            self._behind.append(parcel)
+            return
+        now = self._env._now
+        self._behind = deque((parcel,))
+        self._number = 1
+        self._end = max(0.0, alone.size - min(alone.cap, self._now_rate) * (now - self._at))
+        self._is_capped = False
+        self._at = now
+        alone.turn(now, self._tail)
+        self._go_on(alone, now)
+
+    def _go_on(self, parcel: Parcel, now: float) -> None:
+        """Let the first one of the row have all of the rate that its receiver takes: see `_share`."""
+        rate = self.rate / self._factor
+        if not self._is_capped and (cap := parcel.cap) <= rate:
+            self._is_capped = True
+            self._end = now + max(0.0, self._end - self._sent) / cap
+            parcel.turn(now, cap)
+        level = 0.0 if self._is_capped else rate
+        if level != self._level:
+            self._level, self._tail = level, self._tail.change(now, level)
+        due = self._end if self._is_capped else now + max(0.0, self._end - self._sent) / level
+        self._set_timer(due, keep_earlier=True)
+
+    def _wake_row(self, parcel: Parcel) -> None:
+        """Let the first one of the row leave if it is through, and the next one begin."""
+        behind, now = self._behind, self._env._now
+        assert behind is not None
+        self._sent += self._level * (now - self._at)
+        self._at = now
+        near = INSTANT + 4 * math.ulp(now)
+        if self._end <= (now + near if self._is_capped else self._sent + near * self._level):
+            parcel.leave()
+            if not behind:
+                self._clear()
+                return
+            parcel = self._alone = behind.popleft()
+            self._number += 1
+            self._end, self._is_capped = self._sent + parcel.size, False
+            parcel.begin(self._tail)
+        self._go_on(parcel, now)
+
+    def _dissolve(self) -> None:
+        """Make flows of a row."""
+        parcel, behind = self._alone, self._behind
+        if parcel is None or behind is None:
+            return
+        self._alone = self._behind = None
+        flow = self._flows[parcel.link] = _Leaving(self._number, parcel, self._end)
+        self._place(flow, self._is_capped)
+        if behind:
+            self._waiting[parcel.link] = behind
+
     # Sharing
 
     def _join(self) -> None:
-        """Put the parcel that was alone among those that share."""
+        """Put the parcel that was alone, or the row, among those that share."""
+        self._dissolve()
         if (parcel := self._alone) is None:
             return
         self._alone = None
@@ -212,8 +294,24 @@ class Uplink(Access):
         self._place(flow, False)
         parcel.begin(self._tail)
 
+    def _begin_one(self, parcel: Parcel) -> None:
+        """Begin a parcel while no flow shares, and divide the rate, as `_begin` and `_share` do."""
+        rate, now, capped = self.rate / self._factor, self._env._now, self._capped
+        left, cap, self._at = rate - self._taken, parcel.cap, now
+        if not cap <= left or (capped and capped[-1].cap * 2 > left + capped[-1].cap):
+            self._begin(parcel)
+            self._share()
+            return
+        self._number += 1
+        flow = self._flows[parcel.link] = _Leaving(self._number, parcel, self._sent + parcel.size)
+        parcel.begin(self._tail)
+        flow.end = now + max(0.0, flow.end - self._sent) / cap
+        self._place(flow, True)
+        parcel.turn(now, cap)
+        self._set_timer(self._next(), keep_earlier=True)
+
     def _advance(self) -> None:
-        now = self._env.now
+        now = self._env._now
         self._sent += self._level * (now - self._at)
         self._at = now
 
@@ -222,21 +320,25 @@ class Uplink(Access):
         flow.capped = capped
         if capped:
             self._taken += flow.cap
-            insort(self._capped, flow)
+            flows = self._capped
             heappush(self._times, (flow.end, flow.number, flow))
         else:
-            insort(self._shared, flow)
+            flows = self._shared
             heappush(self._ends, (flow.end, flow.number, flow))
+        if flows and flow < flows[-1]:
+            insort(flows, flow)
+        else:  # most often
+            flows.append(flow)
 
     def _take_out(self, flow: _Leaving) -> None:
         flows = self._capped if flow.capped else self._shared
-        flows.pop(bisect_left(flows, flow))
+        del flows[0 if flows[0] is flow else bisect_left(flows, flow)]
         if flow.capped:
             self._taken = self._taken - flow.cap if flows else 0.0
 
     def _share(self) -> None:
         """Divide the rate: those whose receiver takes less than an equal share get that, the others share the rest."""
-        rate, now = self._now_rate, self._env.now
+        rate, now = self.rate / self._factor, self._env._now
         capped, shared = self._capped, self._shared
         while capped and (flow := capped[-1]).cap * (len(shared) + 1) > rate - self._taken + flow.cap:
             self._take_out(flow)
@@ -256,44 +358,61 @@ class Uplink(Access):
     def _next(self) -> float:
         """The time at which the next flow ends, at the present rates."""
         ends, times = self._ends, self._times
-        while ends and _is_outdated(ends[0], False):
+        while ends and ((flow := ends[0][2]).capped or flow.end != ends[0][0]):  # outdated
             heappop(ends)
-        while times and _is_outdated(times[0], True):
+        while times and (not (flow := times[0][2]).capped or flow.end != times[0][0]):
             heappop(times)
         due = times[0][0] if times else math.inf
         if ends and self._level:
-            due = min(due, self._env.now + max(0.0, ends[0][0] - self._sent) / self._level)
+            due = min(due, self._env._now + max(0.0, ends[0][0] - self._sent) / self._level)
         return due
 
     def _wake(self) -> None:
         self._timer = None
         if (parcel := self._alone) is not None:
-            self._alone = None
-            parcel.leave()
+            if self._behind is not None:
+                self._wake_row(parcel)
+            else:
+                self._alone = None
+                parcel.leave()
             return
         self._advance()
-        near = INSTANT + 4 * math.ulp(self._env.now)
+        now = self._at
+        near = INSTANT + 4 * math.ulp(now)
         through = []
-        for heap, until in ((self._times, self._env.now + near), (self._ends, self._sent + near * self._level)):
-            while heap and (heap[0][0] <= until or _is_outdated(heap[0], heap is self._times)):
-                if not _is_outdated(entry := heappop(heap), heap is self._times):
-                    through.append(entry[2])
-                    entry[2].end = math.nan  # other entries of it are outdated
-        through.sort(key=lambda flow: flow.number)
+        heap, until = self._times, now + near
+        while heap and (heap[0][0] <= until or heap[0][2].end != heap[0][0] or not heap[0][2].capped):
+            end, _, flow = heappop(heap)
+            if flow.end == end and flow.capped:  # else it is outdated
+                through.append(flow)
+                flow.end = math.nan  # other entries of it are outdated
+        heap, until = self._ends, self._sent + near * self._level
+        while heap and (heap[0][0] <= until or heap[0][2].end != heap[0][0] or heap[0][2].capped):
+            end, _, flow = heappop(heap)
+            if flow.end == end and not flow.capped:
+                through.append(flow)
+                flow.end = math.nan
+        if len(through) > 1:
+            through.sort(key=_number)
+        flows, waiting = self._flows, self._waiting
         for flow in through:
             self._take_out(flow)
-            self._flows[flow.parcel.link] = None
+            flows[flow.parcel.link] = None
         for flow in through:
-            flow.parcel.leave()  # which may make the sender go down
-            link = flow.parcel.link
-            if self._flows.get(link, flow) is not None:
+            parcel = flow.parcel
+            link = parcel.link
+            parcel.leave()  # which may make the sender go down
+            if flows is not self._flows or flows.get(link, flow) is not None:
                 continue
-            if (queue := self._waiting.get(link)) is None:
-                del self._flows[link]
+            if (queue := waiting.get(link)) is None:
+                del flows[link]
                 continue
             parcel = queue.popleft()
             if not queue:
-                del self._waiting[link]
+                del waiting[link]
+            if len(through) == 1 and not (self._shared or self._level):
+                self._begin_one(parcel)
+                return
             self._begin(parcel)
         if self._flows:
             self._share()
@@ -301,7 +420,5 @@ class Uplink(Access):
             self._clear()
 
 
-def _is_outdated(entry: tuple[float, int, _Leaving], capped: bool) -> bool:
-    """Return true if the flow of a heap's `entry` has ended or has another end by now."""
-    end, _, flow = entry
-    return flow.capped is not capped or flow.end != end
+def _number(flow: _Leaving) -> int:
+    return flow.number

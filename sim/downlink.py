@@ -118,18 +118,21 @@ class Downlink(Access):
 
         As `take`, but such packets pass one after another: only the time since the latest one counts.
         """
-        more, now = float(size), self._env.now
+        more, now = float(size), self._env._now
         is_alone = self._arrivals is None and not self._row  # most often
         if is_alone:
             self._advance(now)
         else:
             self._begin()
-        if self._is_idle:
+        if not (self._open or self._backlog or self._waiting):  # idle
             self._served = 0.0
             if self._free:
                 more = self._use(more, lasted)
             else:
-                more = max(0.0, more - self._now_rate * min(lasted, now - self._idle_since))
+                free = now - self._idle_since
+                more -= self.rate / self._factor * (free if free < lasted else lasted)
+                if more < 0.0:
+                    more = 0.0
                 self._idle_since = now
         self._free = None
         self._wait(more, then)
@@ -308,7 +311,7 @@ class Downlink(Access):
         self._at = time
         if not seconds or not (self._inflow or self._backlog):
             return
-        rate = self._now_rate
+        rate = self.rate / self._factor
         growth = self._inflow - rate
         if self._backlog + growth * seconds > 0:
             self._backlog += growth * seconds
@@ -321,44 +324,57 @@ class Downlink(Access):
 
     def _wait(self, more: float, then: Then) -> None:
         """Call `then` when the backlog with `more` bytes has passed."""
-        least = self._waiting[-1][0] - self._served if self._waiting else 0.0
-        self._backlog = max(least, self._backlog + more)
-        rate = self._now_rate
-        if self._waiting is None and self._backlog <= rate * INSTANT:
+        backlog = self._backlog + more
+        if waiting := self._waiting:
+            self._backlog = max(waiting[-1][0] - self._served, backlog)
+            waiting.append((self._served + self._backlog, then))
+            return
+        self._backlog = backlog if backlog > 0.0 else 0.0
+        if backlog <= self.rate / self._factor * INSTANT:
             self._backlog = 0.0
             if not self._open:
-                self._idle_since = self._env.now
+                self._idle_since = self._env._now
             then()
             return
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append((self._served + self._backlog, then))
-        if len(self._waiting) == 1:
-            self._arm()
+        self._waiting = deque(((self._served + self._backlog, then),))
+        self._arm()
 
     def _arm(self) -> None:
-        rate = self._now_rate
         due = math.inf
-        if self._waiting and rate:
-            due = self._env.now + max(0.0, self._waiting[0][0] - self._served) / rate
+        if (waiting := self._waiting) and (rate := self.rate / self._factor):
+            left = waiting[0][0] - self._served
+            due = self._env._now + (left if left > 0.0 else 0.0) / rate
         self._set_timer(due)
 
     def _wake(self) -> None:
         self._timer = None
-        self._catch_up()
-        assert self._waiting is not None
-        self._served = max(self._served, self._waiting[0][0])  # up to rounding, it is this
-        near = self._now_rate * INSTANT
-        through = []
-        while self._waiting and self._waiting[0][0] <= self._served + near:
-            through.append(self._waiting.popleft()[1])
-        if not self._waiting:
+        if self._arrivals is None:
+            self._advance(self._env._now)
+        else:
+            self._catch_up()
+        waiting = self._waiting
+        assert waiting is not None
+        served, then = waiting.popleft()
+        if served > self._served:  # up to rounding, it is this
+            self._served = served
+        near = self.rate / self._factor * INSTANT
+        through = None
+        while waiting and waiting[0][0] <= self._served + near:
+            through = through or [then]
+            through.append(waiting.popleft()[1])
+        if waiting:
+            self._arm()
+        else:
             self._waiting = None  # an empty one takes 600 bytes
+            self._due = math.inf
             if not self._open and self._backlog <= near:  # else what is left belongs to packets that were lost
                 self._backlog = 0.0
-                self._idle_since = self._env.now
-        self._arm()
-        self._gather()
+                self._idle_since = self._env._now
+        if self._arrivals is not None:
+            self._gather()
+        if through is None:
+            then()
+            return
         for then in through:
             then()
 

@@ -48,6 +48,7 @@ class Passage(Course):
     """
 
     __slots__ = ("cut", "delay", "deliver", "link")
+    is_quiet = True
     stored: tuple[str, ...] = ("began", "cut", "delay", "deliver", "end", "flight", "history", "left", "link", "size")
 
     def __init__(
@@ -71,7 +72,7 @@ class Passage(Course):
     def begin(self, source: Source = math.inf) -> None:
         """Draw the latency: the first byte enters the sender's uplink, at the rate of `source`."""
         link = self.link
-        self.began = link.now
+        self.began = link._env._now
         self.flight = link.draw() + self.delay
         if self.size > PACKET and link.down is not None and link.up is not None and self.flows:
             self.rates = source
@@ -82,11 +83,11 @@ class Passage(Course):
     def leave(self) -> None:
         """Travel: the last byte is through the sender's uplink."""
         link = self.link
-        now, end = link.now, link.land(self.flight, self.arrive)
+        end = link.land(self.flight, self.arrive)
         if self.rates is None:
-            self.left = now
+            self.left = link._env._now
         else:
-            self.stop(now, end)
+            self.stop(link._env._now, end)
 
     def lose(self) -> None:
         """Tell that the sender went down before the bytes were through. Those that have left still arrive."""
@@ -121,6 +122,7 @@ class Chunk:
 
     __slots__ = stored = ("leave", "link", "lose", "size")
     cap = math.inf
+    is_quiet = False
 
     def __init__(self, link: "Link", size: int, leave: Then, lose: Then) -> None:
         self.link, self.size, self.leave, self.lose = link, size, leave, lose
@@ -224,20 +226,23 @@ class Link:
     def draw(self) -> float:
         """Draw the latency and jitter of the next packet, in seconds."""
         self.draws += 1
+        if self.fixed is not None:
+            self.flight = self.fixed
+            return self.fixed
         seconds = next(self._delays)
         self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
         return self.flight
 
     def land(self, seconds: float, then: Then) -> float:
         """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived. Returns the time."""
-        arrival = self._env.now + seconds
+        arrival: float = self._env._now + seconds
         if self._ordered:  # events at equal times keep their order
             if arrival < self._last:
                 arrival = self._last
             self._last = arrival
-        if self._flight is None:
-            self._flight = Line(self._env)
-        self._flight.at(arrival, then)
+        if (flight := self._flight) is None:
+            flight = self._flight = Line(self._env)
+        flight.at(arrival, then)
         return arrival
 
     @property

@@ -90,6 +90,7 @@ class _Crossing(Passage, Generic[C]):
     """The way of one `copy` of an `item` over the link of a `transport`, on which it may be lost."""
 
     __slots__ = ("copy", "item", "transport")
+    is_quiet = False
     stored = (*Passage.stored, *__slots__)
 
     def __init__(self, transport: "Transport[C]", link: Link, item: _Item, copy: C) -> None:
