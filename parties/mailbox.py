@@ -176,6 +176,12 @@ class Mailbox:
     def _is_ahead(self, frame: Frame) -> bool:
         return (frame.round, frame.attempt) > self.stamp
 
+    def is_due(self, frame: Frame) -> bool:
+        """Return true if `frame` is of the present round and attempt and follows no other: it is neither late nor has
+        it to wait."""
+        stamp = self.stamp
+        return frame.round == stamp[0] and frame.attempt == stamp[1] and not follows(frame)
+
     def is_late(self, frame: Frame) -> bool:
         """Return true if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
@@ -210,11 +216,18 @@ class Mailbox:
         A party may have a separate wait for each of many others: those waits are looked up, not checked one by one.
         """
         kind, sender, found = frame.type, frame.sender, list[Waiter]()
+        if not self.waiting:
+            return found
         for ends, count in self._ends.items():
             if count and kind in ends:
                 return [waiter for waiter in self.waiting if waiter.concerns(frame)]
-        for lane in (sender, ""):
-            for waiter in self._lanes.get(lane, ()):
+        lanes = self._lanes
+        if own := lanes.get(sender):
+            for waiter in own:
+                if kind in waiter.types and sender in waiter.sources:
+                    found.append(waiter)
+        if common := lanes[""]:
+            for waiter in common:
                 if kind in waiter.types and sender in waiter.sources:
                     found.append(waiter)
         if len(found) > 1:
@@ -246,8 +259,10 @@ class Mailbox:
         self.owner.check_alive()
         for kind in kinds:
             frames = self._frames.get(kind.__name__)
+            if not frames:
+                continue
             at = 0
-            while frames and at < len(frames):
+            while at < len(frames):
                 frame = frames[at]
                 if not self._may_take(frame, kind, sources):
                     at += 1
@@ -311,7 +326,7 @@ class Mailbox:
     def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
         if sources is not None and frame.sender not in sources:
             return False
-        if self._is_ahead(frame):
+        if (frame.round, frame.attempt) > self.stamp:
             # A party that has entered no round yet has none that an announcement could be ahead of.
             return kind.announces and not (kind.in_round and frame.round > self.stamp[0] > 0)
         return not kind.follows or any((name, frame.sender) in self._taken for name in kind.follows)

@@ -302,9 +302,10 @@ class Party(Lifecycle):
         if self.world.trace.uses_digests:
             plain_digest, sealed_digest = digest_of_body(plain), b""
         name, faults, send = self.name, self.world.faults, self.world.network.send
+        strikes = faults.strike_sends
         for receiver in receivers:
             self.check_alive()
-            if due := faults.at_send(name, kind, self.round):
+            if strikes and (due := faults.at_send(name, kind, self.round)):
                 self._suffer(due)
             channel = self.channel_to(receiver)
             body, digest, sealing = plain, plain_digest, 0
@@ -484,6 +485,8 @@ class Party(Lifecycle):
         mailbox = self._mailbox
         if self.authority and announces(frame) and frame.sender != self.authority:
             self._drop(frame, f"only {self.authority} announces")
+        elif mailbox.is_due(frame):  # most often
+            mailbox.put(frame, False)
         elif mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
         elif (waits := mailbox.must_wait(frame)) and mailbox.is_full(frame):

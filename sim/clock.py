@@ -135,17 +135,22 @@ class Environment(simpy.Environment):
         while not due:
             if len(queue) <= self.cancelled:
                 return False
-            if isinstance(queue[0][3], simpy.Event):
-                super().step()
-                continue
-            self._now, _, _, call = heappop(queue)
-            if type(call) is not Timer:
+            entry = heappop(queue)
+            call = entry[3]
+            kind = type(call)
+            if kind is Timer:
+                self._now = entry[0]
+                if call.pending:
+                    call.pending = False
+                    call.call()
+                else:
+                    self.cancelled -= 1
+            elif kind is Line or not isinstance(call, simpy.Event):
+                self._now = entry[0]
                 call()
-            elif call.pending:
-                call.pending = False
-                call.call()
             else:
-                self.cancelled -= 1
+                heappush(queue, entry)
+                super().step()
         return True
 
     def at(self, when: float, call: Callable[[], object]) -> Timer:

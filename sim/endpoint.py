@@ -24,12 +24,12 @@ class Endpoint:
     keep the packets to process when it resumes. `outgoing` and `incoming` map links to callbacks for the moment at
     which the party stops sending or receiving. With a `handling`, each message takes time on the cores of `host` before
     it leaves and before it is received; `stretched` is called with the seconds that this takes longer while the party
-    is slow. Unused parts are created on demand, because there may be many idle endpoints.
+    is slow, and `handles` is true. Unused parts are created on demand, because there may be many idle endpoints.
     """
 
     __slots__ = (
-        "_down", "_env", "_factor", "_handled", "_handler", "_rates", "_up", "alive", "arrivals", "incarnation",
-        "incoming", "name", "outgoing", "paused", "receive", "sends",
+        "_down", "_env", "_factor", "_handled", "_handler", "_rates", "_up", "alive", "arrivals", "handles",
+        "incarnation", "incoming", "name", "outgoing", "paused", "receive", "sends",
     )  # fmt: skip
 
     arrivals: list[Callable[[], object]]
@@ -53,6 +53,7 @@ class Endpoint:
         self._down: Downlink | None = None
         self._handled = None if handling is None or host is None else (handling, host, stretched)
         self._handler: Handler | None = None
+        self.handles = self._handled is not None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _EMPTY:

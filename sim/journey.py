@@ -12,9 +12,8 @@ __all__ = ["Journey", "is_refused"]
 class Carrier(Protocol):
     """The network, as a copy in flight uses it."""
 
-    def arrive(self, journey: "Journey") -> None: ...
+    def land(self, journey: "Journey") -> None: ...
     def end(self, kind: str, journey: "Journey", why: str = "") -> None: ...
-    def carried(self, journey: "Journey") -> None: ...
 
 
 class Journey:
@@ -56,9 +55,7 @@ class Journey:
 
     def arrive(self) -> None:
         """Arrive at the end of the hop."""
-        network = self.network
-        network.carried(self)
-        network.arrive(self)
+        self.network.land(self)
 
     def lose(self, why: str) -> None:
         """End, because it was lost."""

@@ -95,6 +95,7 @@ class LinkNetwork:
         self._faults = faults or Faults()
         self._taps = taps or Taps()
         self._is_perfect = not (conditions.loses or self._faults.of_links)
+        self._is_plain = self._is_perfect and not self._is_tcp  # links alone carry the packets
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._draws = _Draws(hub)  # of links that were let go
@@ -330,6 +331,17 @@ class LinkNetwork:
         to."""
         return not journey.far.alive or journey.far.incarnation != journey.far_incarnation
 
+    def land(self, journey: Journey) -> None:
+        """Receive a packet that its link alone has carried."""
+        if self._conditions.times:
+            self.carried(journey)
+        else:
+            journey.departed = None
+        if journey.far.handles:
+            self.arrive(journey)
+        else:
+            self._take(journey)
+
     def arrive(self, journey: Journey) -> None:
         """Receive a packet at the end of its hop, where its handling takes time first."""
         handler = journey.far.handler
@@ -356,19 +368,23 @@ class LinkNetwork:
 
     def end(self, kind: str, journey: Journey, why: str = "") -> None:
         """Trace the end of a copy."""
-        self.in_flight -= 1
-        sender, flying = journey.packet.sender, self._flying
-        left = flying[sender] - 1
-        if left:
-            flying[sender] = left
-        else:
-            del flying[sender]
+        sender = journey.packet.sender
+        self._count_end(sender)
         if kind == "lose":
             self._lost[why] += 1
             if self._conditions.times and journey.departed is not None:
                 self._tell_transfer(journey, "")  # what was sent of it was sent in vain
             journey.departed = None
         self._record(kind, journey, sender, journey.packet.receiver, why, Fact.COPY if why == SECOND_COPY else "")
+
+    def _count_end(self, sender: str) -> None:
+        self.in_flight -= 1
+        flying = self._flying
+        left = flying[sender] - 1
+        if left:
+            flying[sender] = left
+        else:
+            del flying[sender]
 
     # One packet's way
 
@@ -384,6 +400,12 @@ class LinkNetwork:
     def _hop(self, journey: Journey, near: Endpoint, far: Endpoint) -> None:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
+        if self._is_plain and near.alive and not near.handles:  # most often
+            self._count(journey)
+            journey.departed = self._loop.env._now
+            link = self._links.get((near.name, far.name)) or self._link(near, far)
+            link.send(journey.packet.size, journey.arrive, journey.lose)
+            return
         copies = [journey]
         if not self._is_perfect and near.alive:
             copies = self._faulted_copies(journey)
@@ -404,7 +426,7 @@ class LinkNetwork:
         for copy in copies:
             copy.departed = now
         near, far = journey.near, journey.far
-        if self._is_tcp or not self._is_perfect:
+        if not self._is_plain:
             self._transport(near, far).send(*copies)
         else:
             link = self._links.get((near.name, far.name)) or self._link(near, far)
@@ -472,7 +494,9 @@ class LinkNetwork:
         if source.incarnation != journey.source_incarnation:
             self.end("drop", journey, "from an earlier incarnation of the sender")
             return
-        self.end("deliver", journey)
+        sender = packet.sender
+        self._count_end(sender)
+        self._record("deliver", journey, sender, packet.receiver)
         if journey.flipped is not None:
             packet = altered(packet, journey.flipped)
         for tap in self._taps.delivered:
@@ -496,7 +520,7 @@ class LinkNetwork:
             trace.count += 1
             return
         shape = (
-            self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
+            self._loop.env._now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
             packet.attempt, packet.payload, packet.sealing, packet.envelope,
         )  # fmt: skip
         trace.chain(shape, (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest))

@@ -101,6 +101,11 @@ class Faults:
             due += self._due_by_draw(party, step, round_number)
         return due
 
+    @property
+    def strike_sends(self) -> bool:
+        """True if a fault is triggered by the sending of messages."""
+        return bool(self._sends)
+
     def at_send(self, party: str, message: str, round_number: int) -> list[PartyFault]:
         """The faults that are triggered now, as `party` is about to send a message of the type `message` in a round."""
         if not self._sends:

@@ -423,13 +423,15 @@ class Ledger:
         if row is None:
             row = LedgerRow(packet.protocol, packet.step, packet.type, sender, receiver, relayed)
             self._add(row)
-        times = packet.times
+        times, payload, sealing, envelope = packet.times, packet.payload, packet.sealing, packet.envelope
+        if times > 1:
+            payload, sealing, envelope = times * payload, times * sealing, times * envelope
         row.messages += times
-        row.payload += times * packet.payload
-        row.sealing += times * packet.sealing
-        row.envelope += times * packet.envelope
+        row.payload += payload
+        row.sealing += sealing
+        row.envelope += envelope
         self.messages += times
-        self.bytes += packet.size
+        self.bytes += payload + sealing + envelope
 
     def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Continue from `rows`, in their order."""
