@@ -36,7 +36,7 @@ from tacit.parties.learning import networks
 from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
 from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.memory import Memory
-from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder
+from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder, quickened
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.state_dict import Named, load_weights
 from tacit.parties.learning.tasks import TASKS, Task, task_of
@@ -250,11 +250,11 @@ def cached(spec: ModelSpec, device: torch.device, role: str = "student") -> Neur
     key = (spec, builder(spec), str(device), role)
     network = _networks.get(key)
     if network is None:
-        network = _networks[key] = fresh(spec, device)
+        network = _networks[key] = quickened(fresh(spec, device))
         if len(_networks) > _ROOM:
             _networks.popitem(last=False)
     elif not _states[network].restore():
-        before, network = _states[network], fresh(spec, device)
+        before, network = _states[network], quickened(fresh(spec, device))
         _states[network].adopt(before)
         _states[network].restore()
         _networks[key] = network
