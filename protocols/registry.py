@@ -1,26 +1,36 @@
 """The registry of protocols that a scenario can name: built-in ones, and those of plugins."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 
-from tacit.protocols.cells import declaration as cells
-from tacit.protocols.cotraining import declaration as cotraining
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.federated import declaration as federated
-from tacit.protocols.federated import fedbuff_declaration as fedbuff
-from tacit.protocols.flower import declaration as flower
-from tacit.protocols.xclp import declaration as xclp
 from tacit.sim import plugged
 from tacit.sim.registry import Registry
 
 __all__ = ["PROTOCOLS", "add", "using"]
 
+_PLACES = {
+    "xclp.declaration": ("xclp",),
+    "federated.declaration": (
+        "fedavg-then-xclp", "fedavg", "fedavg+xclp", "fedprop", "fedprop+mt", "fedavg+perclient-lp", "fedavg+network",
+        "fedsem+", "fedmatch", "fedsiam", "fedavg+mt", "fedprox", "scaffold", "dp-fedavg",
+    ),
+    "federated.fedbuff_declaration": ("fedbuff",),
+    "cotraining.declaration": ("fedct", "dp-fedct", "dd", "fedmd", "pate", "dp-pate", "local", "centralised"),
+    "flower.declaration": ("flower",),
+    "cells.declaration": ("private-cells",),
+}  # fmt: skip
+"""The names of the protocols by the module with their declarations, which a run imports if it uses one of them."""
+
+
+def _declared(module: str, name: str) -> Declaration:
+    """The declaration of the protocol `name` in a module of `_PLACES`."""
+    declarations: tuple[Declaration, ...] = import_module(f"tacit.protocols.{module}").DECLARATIONS
+    return next(one for one in declarations if one.name == name)
+
+
 PROTOCOLS: Registry[Declaration] = Registry(
-    "protocol",
-    {
-        one.name: one
-        for declarations in (xclp, federated, fedbuff, cotraining, flower, cells)
-        for one in declarations.DECLARATIONS
-    },
+    "protocol", later={name: partial(_declared, module, name) for module, names in _PLACES.items() for name in names}
 )
 
 

@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -43,12 +43,20 @@ _ENTRIES = "__tacit_entries__"
 class Registry(Mapping[str, T]):
     """Things of one kind by their names, in order: the built-in ones, then those of the active plugins.
 
-    `what` is the kind, in words; `entries` are the built-in things.
+    `what` is the kind, in words; `entries` are the built-in things. Those of `later` are made when they are first asked
+    for, so that a run imports the modules of what it uses.
     """
 
-    def __init__(self, what: str, entries: Mapping[str, T] | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        entries: Mapping[str, T] | None = None,
+        *,
+        later: Mapping[str, Callable[[], T]] | None = None,
+    ) -> None:
         self.what = what
-        self._own: dict[str, T] = dict(entries or {})
+        self._later = dict(later or {})
+        self._own: dict[str, T | None] = {**(entries or {}), **dict.fromkeys(self._later)}
         self._added: dict[str, Added] = {}
         _all.append(self)
 
@@ -87,9 +95,16 @@ class Registry(Mapping[str, T]):
             found = vars(sys.modules.get(module, object)).get(_ENTRIES, {}).get(self.what, found)
         return found
 
+    def _built_in(self, name: str) -> T | None:
+        """The built-in thing under `name`, or None."""
+        if name in self._later:
+            self._own[name] = self._later[name]()
+            del self._later[name]
+        return self._own.get(name)
+
     def __getitem__(self, name: str) -> T:
-        if name in self._own:
-            return self._own[name]
+        if (own := self._built_in(name)) is not None:
+            return own
         for module in plugged.active():
             if name in (found := self._of(module)):
                 return found[name][0]
@@ -100,7 +115,7 @@ class Registry(Mapping[str, T]):
         """The thing under `name`, or None. It does not raise where `plugged.active` does, so that a worker can import
         Tacit's own modules before a job of it raises the error of a plugin."""
         plugged_in = (self._of(module).get(name) for module in plugged.imported())
-        return self._own.get(name) or next((found[0] for found in plugged_in if found), None)
+        return self._built_in(name) or next((found[0] for found in plugged_in if found), None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or any(name in self._of(module) for module in plugged.active())

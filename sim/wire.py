@@ -88,8 +88,8 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
         if "protocol" not in cls.__dict__:
             cls.protocol = plugged.title(cls.__module__)
         other = _types.defined(cls.__name__)
-        if other is None or plugged.is_plugged(cls.__module__):
-            _types.add(cls.__name__, cls)
+        if other is None or any(plugged.is_plugged(one.__module__) for one in (cls, other)):
+            _types.add(cls.__name__, cls)  # two of one name are reported where a run begins: `registry.conflict`
         elif (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise TypeError(f"two messages are called {cls.__name__}: in {other.__module__} and {cls.__module__}")
         _followed.update(cls.follows)

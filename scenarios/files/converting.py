@@ -59,6 +59,8 @@ def _without_others(raw: Table, node: types.StructType) -> Table:
     if not isinstance(table, dict) or not isinstance(protocol, types.StructType):
         return raw
     own = {field.encode_name for field in protocol.fields}
+    if own.issuperset(table):
+        return raw
     others = {row.name.removeprefix("protocol.") for row in keys() if row.name.startswith("protocol.")} - own
     return {**raw, "protocol": {key: value for key, value in table.items() if key not in others}}
 

@@ -28,7 +28,7 @@ from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, c
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
-from tacit.scenarios.schema.keys import keys, similar, structure, toml
+from tacit.scenarios.schema.keys import keys, named, of_all, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
@@ -54,9 +54,13 @@ __all__ = [
 def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     """The keys in `raw` that are used by other protocols only. `protocols` are those of the file, or of its table's
     cells."""
+    own = of_all().union(*(PROTOCOLS[protocol].uses for protocol in protocols if protocol in PROTOCOLS))
+    others = [name for name in _keys_in(raw) if own.isdisjoint((name, name.partition(".")[0] + ".*"))]
+    if not others:
+        return ()
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
-    return tuple(name for name in _keys_in(raw) if name in known - used)
+    return tuple(name for name in others if name in known - used)
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
@@ -533,7 +537,7 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     if not equals or not key:
         allowed = either("--set key=value, such as --set protocol.k=5", "key=value, such as protocol.k=5")
         raise ScenarioError(called("--set", text), "", f"allowed: {allowed}")
-    known = _known()
+    known = () if key in named() else _known()
     if key == "plugins":
         problem = (
             f"a plugin is code, which no {either('--set', 'change')} takes in; allowed: plugins = [...] in the file, "
@@ -542,11 +546,11 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
         raise ScenarioError(options.get(key, called("--set")), key, problem)
     if is_field(key):
         check_field(key, options.get(key, called("--set")))
-    elif key not in known:
-        named = next((name for name in LISTS if key.startswith(name)), "")
+    elif known and key not in known:
+        listed = next((name for name in LISTS if key.startswith(name)), "")
         hint = (
-            f"; the whole list is replaced: {either('--set ', '')}'{named}=[{{...}}]', a key of one by {named}.0.KEY"
-            if named
+            f"; the whole list is replaced: {either('--set ', '')}'{listed}=[{{...}}]', a key of one by {listed}.0.KEY"
+            if listed
             else ""
         )
         hint = hint or similar(key, known) or f"; `{either('tacit keys', 'tacit.keys()')}` lists them"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from inspect import get_annotations
 from types import new_class
+from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, Struct, structs
@@ -18,7 +19,9 @@ from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.registry import similar
 from tacit.sim.toml_text import toml
 
-__all__ = ["EACH", "Key", "allowed", "bounds", "keys", "kind_of", "similar", "structure", "toml"]
+__all__ = [
+    "EACH", "Key", "allowed", "bounds", "keys", "kind_of", "named", "of_all", "similar", "structure", "toml",
+]  # fmt: skip
 
 
 EACH = "N"
@@ -140,51 +143,59 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(sorted(map(toml, values), key=lambda text: (len(text), text)))
 
 
-def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
+def _fields(prefix: str, node: types.StructType, of_kind: bool = False) -> Iterator[tuple[str, Any, bool]]:
+    """Yield the name of each key, and its field; for the key that names the kind of a table, the union of the kinds.
+
+    The third value is true for a key that tables of one kind have, and others may lack.
+    """
     for field in node.fields:
         name, kind = prefix + field.encode_name, field.type
-        if isinstance(kind, types.StructType):
-            yield from _rows(f"{name}.", kind)
-        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.StructType):
-            yield from _rows(f"{name}.{EACH}.", kind.item_type)
-        elif isinstance(kind, types.VarTupleType) and isinstance(kind.item_type, types.UnionType):
-            yield from _rows_of_kinds(f"{name}.{EACH}.", kind.item_type)
+        item = kind.item_type if isinstance(kind, types.VarTupleType) else kind
+        inside = f"{name}.{EACH}." if item is not kind else f"{name}."
+        if isinstance(item, types.StructType):
+            yield from _fields(inside, item, of_kind)
+        elif isinstance(item, types.UnionType) and item is not kind:
+            kinds = [each for each in item.types if isinstance(each, types.StructType)]
+            yield f"{inside}{kinds[0].tag_field}", item, False
+            for each in kinds:
+                yield from _fields(inside, each, True)
         else:
-            # A plugin's protocol may annotate nothing.
-            notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)
-            extra = notes.extra or {}
-            description = (notes.extra_json_schema or {}).get("description", "")
-            if (listed := extra.get("listed")) is not None:
-                lines = (f"`{word}`, {one.description}" for word, one in listed.items())
-                description = description.replace("{listed}", "; ".join(lines))
-            value = field.default if field.default_factory is NODEFAULT else field.default_factory()
-            default = "needed" if field.required else "" if value is None else toml(msgspec.to_builtins(value))
-            yield Key(
-                name,
-                allowed(kind),
-                extra.get("unit", ""),
-                default,
-                using(name, name.partition(".")[0] + ".*"),
-                description,
-                finite(kind),
-            )
+            yield name, field, of_kind
 
 
-def _rows_of_kinds(prefix: str, node: types.UnionType) -> Iterator[Key]:
-    """Yield the row of the key that names the kind of a table, and one for each key that any of the kinds has."""
+def _rows(prefix: str, node: types.StructType) -> Iterator[Key]:
+    found: dict[str, Key] = {}
+    for name, field, of_kind in _fields(prefix, node):
+        if name not in found:
+            row = _row_of_kinds(name, field) if isinstance(field, types.UnionType) else _row(name, field)
+            found[name] = structs.replace(row, default="") if of_kind and row.default == "needed" else row
+    yield from found.values()
+
+
+def _row(name: str, field: types.Field) -> Key:
+    kind = field.type
+    # A plugin's protocol may annotate nothing.
+    notes = kind if isinstance(kind, types.Metadata) else types.Metadata(kind)
+    extra = notes.extra or {}
+    description = (notes.extra_json_schema or {}).get("description", "")
+    if (listed := extra.get("listed")) is not None:
+        lines = (f"`{word}`, {one.description}" for word, one in listed.items())
+        description = description.replace("{listed}", "; ".join(lines))
+    value = field.default if field.default_factory is NODEFAULT else field.default_factory()
+    default = "needed" if field.required else "" if value is None else toml(msgspec.to_builtins(value))
+    return Key(name, allowed(kind), extra.get("unit", ""), default, _using(name), description, finite(kind))
+
+
+def _row_of_kinds(name: str, node: types.UnionType) -> Key:
+    """Return the row of the key that names the kind of a table."""
     kinds = [kind for kind in node.types if isinstance(kind, types.StructType)]
     summaries = "; ".join(f"`{kind.tag}`: {kind.cls.summary}" for kind in kinds)  # type: ignore[attr-defined]
     tags = tuple(str(kind.tag) for kind in kinds)
-    names = _listed(tags)
-    name = f"{prefix}{kinds[0].tag_field}"
-    yield Key(name, names, "", toml(DEFAULT_KIND), using(name, "fault.*"), f"{summaries}.", _sorted(tags))
-    found: dict[str, Key] = {}
-    for kind in kinds:
-        for row in _rows(prefix, kind):
-            known = found.setdefault(row.name, row)
-            if known.default == "needed":
-                found[row.name] = structs.replace(known, default="" if row.default == "needed" else row.default)
-    yield from found.values()
+    return Key(name, _listed(tags), "", toml(DEFAULT_KIND), _using(name), f"{summaries}.", _sorted(tags))
+
+
+def _using(name: str) -> tuple[str, ...]:
+    return using(name, name.partition(".")[0] + ".*")
 
 
 def keys() -> list[Key]:
@@ -220,6 +231,12 @@ def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ..
     return tuple(sorted(rows, key=lambda key: "." in key.name))  # top-level keys precede tables in TOML
 
 
+@lru_cache(maxsize=1)
+def named() -> frozenset[str]:
+    """Return the names of the keys of `keys` apart from those that one protocol adds; no protocol is imported."""
+    return frozenset(name for name, _, _ in _fields("", structure()))
+
+
 @cache
 def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
     """Return a kind of `ScenarioFile` whose [protocol] table is the struct `protocol`."""
@@ -238,3 +255,17 @@ def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
     assert isinstance(node, types.StructType)
     rows = [row for row in _rows("protocol.", node) if row.name.partition(".")[2] in own]
     return tuple(structs.replace(row, protocols=(name,)) for row in rows)
+
+
+_TABLES_OF_ALL = frozenset(
+    ("client", "data", "device", "expect", "fault", "host", "link", "network", "scales", "table")
+)
+_PROTOCOL_OF_ALL = ("name", "recipe", "deadline", "presence", "heartbeat", "heartbeat_misses")
+_OF_SOME = frozenset(("data.held_out",))
+
+
+@lru_cache(maxsize=1)
+def of_all() -> frozenset[str]:
+    """Return the names of the keys in tables that every protocol uses; no protocol is imported."""
+    names = {name for name in named() if name.partition(".")[0] in _TABLES_OF_ALL}
+    return frozenset(names | {f"protocol.{name}" for name in _PROTOCOL_OF_ALL}) - _OF_SOME
