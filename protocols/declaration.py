@@ -72,7 +72,7 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
-__all__ = ["Declaration", "Needs", "Problem", "Setting"]
+__all__ = ["Declaration", "Needs", "Problem", "Setting", "by_name"]
 
 
 # The keys of a protocol of one's own: which types they may have, so that a scenario file can hold every value.
@@ -405,3 +405,8 @@ class Declaration:
 
 _TOLD = ("server", "client")
 _ROLES = (*_TOLD, HELPER)
+
+
+def by_name(*declarations: Declaration) -> dict[str, Declaration]:
+    """The `declarations` of a family by their names."""
+    return {one.name: one for one in declarations}

@@ -21,20 +21,21 @@ from tacit.parties.datasets.catalogue import About
 from tacit.parties.learning import learners, spec
 from tacit.parties.learning.fits import FITS, Fit, FitData, FitKind, FitSettings
 from tacit.parties.learning.learner import Learner
-from tacit.parties.learning.learners import LEARNERS
 from tacit.parties.learning.local_update import Active, Addition, Batch, Run
-from tacit.parties.learning.spec import MODELS, ModelSpec
+from tacit.parties.learning.spec import LEARNERS, MODELS, ModelSpec
 from tacit.parties.learning.tasks import TASKS, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
-from tacit.protocols.federated.algorithms import UPDATES, Update
+from tacit.protocols.federated.algorithms import Update
 from tacit.protocols.federated.method import Averaged, Companion
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.server_update import ServerUpdate
 from tacit.protocols.own_classes import check_class
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Requests, Sum
 from tacit.protocols.xclp.hamming import SecureHamming
+from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
-from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS, Beside, HammingOptions, RowSums, Variant
+from tacit.protocols.xclp.variants import Beside, HammingOptions, RowSums, Variant
 from tacit.sim.wire import Message
 
 if TYPE_CHECKING:

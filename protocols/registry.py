@@ -1,11 +1,10 @@
 """The registry of protocols that a scenario can name: built-in ones, and those of plugins."""
 
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import lru_cache
 
 from tacit.protocols.declaration import Declaration
 from tacit.sim import plugged
-from tacit.sim.registry import Registry
+from tacit.sim.registry import Registry, listed_in
 
 __all__ = ["PROTOCOLS", "add", "using"]
 
@@ -23,14 +22,13 @@ _PLACES = {
 """The names of the protocols by the module with their declarations, which a run imports if it uses one of them."""
 
 
-def _declared(module: str, name: str) -> Declaration:
-    """The declaration of the protocol `name` in a module of `_PLACES`."""
-    declarations: tuple[Declaration, ...] = import_module(f"tacit.protocols.{module}").DECLARATIONS
-    return next(one for one in declarations if one.name == name)
-
-
 PROTOCOLS: Registry[Declaration] = Registry(
-    "protocol", later={name: partial(_declared, module, name) for module, names in _PLACES.items() for name in names}
+    "protocol",
+    later={
+        name: entry
+        for module, names in _PLACES.items()
+        for name, entry in listed_in(f"tacit.protocols.{module}", "DECLARATIONS", names).items()
+    },
 )
 
 

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from tacit.sim import plugged
@@ -12,7 +14,8 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "Added", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "similar", "undone_on_error",
+    "Added", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "listed_in", "similar",
+    "undone_on_error",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -143,6 +146,15 @@ class Registry(Mapping[str, T]):
                     return added, f"in line {other.line} of {other.path}" if other else "which comes with Tacit"
                 first[name] = added
         return None
+
+
+def listed_in(module: str, table: str, names: Iterable[str]) -> dict[str, Callable[[], Any]]:
+    """The entries `names` of the mapping `table` in a module, to be made `later`: by importing the module."""
+    return {name: partial(_entry, module, table, name) for name in names}
+
+
+def _entry(module: str, table: str, name: str) -> Any:
+    return getattr(import_module(module), table)[name]
 
 
 def similar(word: object, known: Iterable[str]) -> str:

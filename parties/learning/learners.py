@@ -1,4 +1,4 @@
-"""The learners by the names that scenarios use, and their construction for the points and classes of a run."""
+"""The learners that come with Tacit, and their construction for the points and classes of a run."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,12 +13,11 @@ from tacit.parties.learning.extras import require
 from tacit.parties.learning.gpt2 import GPT2Learner
 from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.rulefit import RuleFitLearner
-from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.spec import LEARNERS, ModelSpec
 from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
-from tacit.sim.registry import Registry
 from tacit.sim.setting_error import SettingError
 
-__all__ = ["LEARNERS", "LearnerError", "LearnerKind", "learner_of"]
+__all__ = ["KINDS", "LearnerError", "LearnerKind", "learner_of"]
 
 _MLP = "fedct_fashionmnist"
 _GIVEN = ("columns", "classes", "spec", "device")
@@ -47,31 +46,28 @@ class LearnerKind:
         return {field.name: _words(own.get(field.name, field.default)) for field in names}
 
 
-LEARNERS: Registry[LearnerKind] = Registry(
-    "learner",
-    {
-        "network": LearnerKind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
-        "mlp": LearnerKind(
-            "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
-            NetworkLearner,
-            ("torch",),
-            "train",
-            (("steps", 100),),
-        ),
-        "decision-tree": LearnerKind("a decision tree, split by the Gini index", DecisionTreeLearner),
-        "random-forest": LearnerKind("a random forest", RandomForestLearner),
-        "xgboost": LearnerKind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
-        "rulefit": LearnerKind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
-        "gpt2": LearnerKind(
-            "GPT-2 with a classification head, which reads texts",
-            GPT2Learner,
-            ("transformers",),
-            "language",
-            texts=True,
-        ),
-    },
-)
-"""The learners by name."""
+KINDS = {
+    "network": LearnerKind("the network of [model], trained by Adam", NetworkLearner, ("torch",), "train"),
+    "mlp": LearnerKind(
+        "a multilayer perceptron with two hidden layers of 512, the network `fedct_fashionmnist`, trained by Adam",
+        NetworkLearner,
+        ("torch",),
+        "train",
+        (("steps", 100),),
+    ),
+    "decision-tree": LearnerKind("a decision tree, split by the Gini index", DecisionTreeLearner),
+    "random-forest": LearnerKind("a random forest", RandomForestLearner),
+    "xgboost": LearnerKind("gradient-boosted trees", XGBoostLearner, ("xgboost",), "trees"),
+    "rulefit": LearnerKind("a linear model of rules", RuleFitLearner, ("imodels", "six"), "trees"),
+    "gpt2": LearnerKind(
+        "GPT-2 with a classification head, which reads texts",
+        GPT2Learner,
+        ("transformers",),
+        "language",
+        texts=True,
+    ),
+}
+"""The learners that come with Tacit."""
 
 
 class LearnerError(ValueError):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tacit.parties.learning.weights import Weights
-from tacit.sim.registry import Registry
+from tacit.sim.registry import Registry, listed_in
+from tacit.sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
+    from tacit.parties.learning.learners import LearnerKind
 
-from tacit.sim.setting_error import SettingError
-
-__all__ = ["MODELS", "ModelError", "ModelKind", "ModelSpec"]
+__all__ = ["LEARNERS", "MODELS", "ModelError", "ModelKind", "ModelSpec"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,16 @@ MODELS: Registry[ModelKind] = Registry(
     },
 )
 """The networks by name."""
+
+LEARNERS: "Registry[LearnerKind]" = Registry(
+    "learner",
+    later=listed_in(
+        "tacit.parties.learning.learners",
+        "KINDS",
+        ("network", "mlp", "decision-tree", "random-forest", "xgboost", "rulefit", "gpt2"),
+    ),
+)
+"""The learners of co-training by name."""
 
 
 class ModelError(ValueError):

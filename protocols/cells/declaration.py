@@ -16,6 +16,7 @@ from tacit.protocols.cells.keys import CellsTables
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
+from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.one_shot import Found, OneRound, OneShot
@@ -156,4 +157,4 @@ class _Run(OneRound):
         self.observer.classes = tuple(map(str, setting.parts.held.classes))
 
 
-DECLARATIONS = (PrivateCells(),)
+DECLARATIONS = by_name(PrivateCells())

@@ -14,8 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, TORCH, TREES, MissingExtra
 from tacit.parties.learning.learner import Learner as LearnerOfClient
 from tacit.parties.learning.learner import SoftLearner
-from tacit.parties.learning.learners import LEARNERS
-from tacit.parties.learning.spec import MODELS
+from tacit.parties.learning.spec import LEARNERS, MODELS
 from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import LIES
 from tacit.protocols.cotraining.experiment import (
@@ -36,7 +35,7 @@ from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedC
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, words_of
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
-from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.probe import Probe, probe_of
@@ -330,7 +329,7 @@ _FEDCT = (
 )
 _CONSENSUS_OF_LABELS = "the consensus of all clients' labels"
 
-DECLARATIONS = (
+DECLARATIONS = by_name(
     Cotraining(
         name="fedct",
         summary="clients share hard labels of public points and learn from their consensus",

@@ -10,6 +10,7 @@ from tacit.parties.data.sets import Dataset
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
+from tacit.parties.learning.spec import LEARNERS
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.dd import SoftLabels
 from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
@@ -162,7 +163,7 @@ def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:
 
 def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:
     """The learner of that `name` with the options of [learner]. Raises ValueError."""
-    learner, kind = tables.learner, learners.LEARNERS.get(name)
+    learner, kind = tables.learner, LEARNERS.get(name)
     said = {key: getattr(learner, key, None) for key in (kind.options if kind else ())}
     options = {key: value for key, value in said.items() if value is not None}
     model = model_of(tables, held) if name == "network" else None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
 
-from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.spec import LEARNERS
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.sim.table import Keys, about
 

@@ -1,21 +1,17 @@
-"""The algorithms and server updates by the names that scenarios use."""
+"""The algorithms and server updates that come with Tacit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from tacit.protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
 from tacit.protocols.federated.fedmatch import fedmatch
 from tacit.protocols.federated.fedsiam import fedsiam
 from tacit.protocols.federated.mean_teacher import fedavg_mt
 from tacit.protocols.federated.method import Extra, Method, Options
+from tacit.protocols.federated.registry import Weighting
 from tacit.protocols.federated.server_update import ServerUpdate
-from tacit.sim.registry import Registry
 
-__all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update", "Weighting"]
-
-Weighting = Literal["equal", "points"]
-"""The weight of a model in an average: the same for all, or the points that it was trained on in an epoch."""
+__all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,8 @@ class Update:
         return self.additions(mu)
 
 
-UPDATES: Registry[Update] = Registry(
-    "server update",
-    {
-        "fedavg": Update("nothing", lambda mu: fedavg.update(), weighting="points"),
-        "fedprox": Update("a proximal term", fedprox.update, weighting="points"),
-        "scaffold": Update("control variates", lambda mu: scaffold.update()),
-    },
-)
+UPDATES = {
+    "fedavg": Update("nothing", lambda mu: fedavg.update(), weighting="points"),
+    "fedprox": Update("a proximal term", fedprox.update, weighting="points"),
+    "scaffold": Update("control variates", lambda mu: scaffold.update()),
+}

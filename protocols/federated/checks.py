@@ -15,7 +15,7 @@ from tacit.parties.learning.learners import LearnerError
 from tacit.parties.learning.metrics import OF_CLASSES, has_classes, metric_name, score_name
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.tasks import TASKS, Task, task_of
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Update
+from tacit.protocols.federated.algorithms import ALGORITHMS, Update
 from tacit.protocols.federated.averaging import Secure
 from tacit.protocols.federated.experiment import (
     able_to_train,
@@ -27,6 +27,7 @@ from tacit.protocols.federated.experiment import (
 from tacit.protocols.federated.keys import Model, Training, TrainingTables
 from tacit.protocols.federated.method import Companion
 from tacit.protocols.federated.noisy_changes import tolerated_of
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import is_signed, signing_colluding

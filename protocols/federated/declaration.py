@@ -11,12 +11,12 @@ from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
-from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Weighting
+from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
@@ -35,6 +35,7 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.long_jobs import long_job_cautions
 from tacit.protocols.federated.prediction import FedavgThenXclp
 from tacit.protocols.federated.promises import NOISY, PROMISES
+from tacit.protocols.federated.registry import UPDATES, Weighting
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
@@ -44,8 +45,8 @@ from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
+from tacit.protocols.xclp.registry import ROW_SUMS
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.protocols.xclp.variants import ROW_SUMS
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
@@ -405,7 +406,7 @@ _FEDAVG = (
 _FEDPROP = "Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning, 2022"
 _XCLP = (*XCLP_PAPERS, *_FEDAVG)
 
-DECLARATIONS: tuple[FederatedTraining, ...] = (
+DECLARATIONS = by_name(
     TrainingThenPrediction(
         name="fedavg-then-xclp",
         summary="federated averaging on the labeled points, then XCLP once on features of the model",

@@ -23,7 +23,7 @@ from tacit.protocols.crypto.fixed_point import largest
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES, Algorithm
+from tacit.protocols.federated.algorithms import ALGORITHMS, Algorithm
 from tacit.protocols.federated.averaging import (
     Averaging,
     Plain,
@@ -40,6 +40,7 @@ from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import identities_of, signing_colluding

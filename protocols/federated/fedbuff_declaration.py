@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import decode
+from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -228,7 +229,7 @@ class BufferedDeclaration(FederatedTraining):
         return attacked_models(tables, fedbuff.BufferedModel)
 
 
-DECLARATIONS = (
+DECLARATIONS = by_name(
     BufferedDeclaration(
         name="fedbuff",
         summary="asynchronous: the model moves whenever a buffer of clients' changes is full",

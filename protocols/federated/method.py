@@ -15,17 +15,19 @@ it needs; the others do nothing.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Addition
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import Layout
 from tacit.parties.server import Server
-from tacit.protocols.federated.labelling import Labeller
 from tacit.protocols.federated.server_update import ServerUpdate
-from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.compute import Work
+
+if TYPE_CHECKING:
+    from tacit.protocols.federated.labelling import Labeller
+    from tacit.protocols.xclp.xclp import Parameters
 
 __all__ = ["Averaged", "Companion", "Extra", "Method", "Options"]
 
@@ -118,7 +120,7 @@ class Method:
     `server` computes the next model from the mean model; None uses the mean.
     """
 
-    labeller: Labeller | None = None
+    labeller: "Labeller | None" = None
     additions: tuple[Extra, ...] = ()
     server: ServerUpdate | None = None
 
@@ -128,6 +130,6 @@ class Options:
     """The ingredients of a method: the network, XCLP's parameters, the run's seed, and the device of networks."""
 
     spec: ModelSpec
-    xclp: Parameters
+    xclp: "Parameters"
     seed: int = 0
     device: str = "auto"

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tacit.parties.learning.extras import MissingExtra, require
-from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.flower import flower
@@ -198,4 +198,4 @@ class FlowerRun:
         """Announce nothing: the work of an app is unknown in advance."""
 
 
-DECLARATIONS = (FlowerApp(),)
+DECLARATIONS = by_name(FlowerApp())

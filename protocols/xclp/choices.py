@@ -8,7 +8,8 @@ from tacit.protocols.privacy.released import flip_of
 from tacit.protocols.xclp.hamming import Hamming
 from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.recipe import RECIPES
-from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS, options_of
+from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.variants import options_of
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration

@@ -14,7 +14,7 @@ import psutil
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import SERVER, Fleet
 from tacit.protocols import setup
-from tacit.protocols.declaration import Declaration, Needs
+from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
@@ -27,8 +27,9 @@ from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameter
 from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
+from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.solvers import FACTORED
-from tacit.protocols.xclp.variants import BYTES_PER_PAIR, ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.variants import BYTES_PER_PAIR
 from tacit.protocols.xclp.xclp import HASH, LABEL, XclpClient, XclpServer
 from tacit.sim.compute import CostTable, processor_of
 from tacit.sim.setting_error import Problem
@@ -212,7 +213,7 @@ class XclpDeclaration(Declaration):
         return {**(super().promises(tables) or {}), **promises_of(compared=tables.protocol.oracle)}
 
 
-DECLARATIONS = (XclpDeclaration(),)
+DECLARATIONS = by_name(XclpDeclaration())
 
 
 # --- random groups of clients that run XCLP in parallel

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
-from tacit.protocols.xclp.variants import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
 from tacit.sim.shares import rounded_up
 from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration

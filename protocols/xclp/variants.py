@@ -1,4 +1,4 @@
-"""The variants of SecureHamming and the strategies of SecureRowSums by the names that scenarios use."""
+"""The variants of SecureHamming and the strategies of SecureRowSums that come with Tacit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,6 @@ from tacit.protocols.xclp.promises import BLOCKS, MASKS_ONCE, without_block
 from tacit.protocols.xclp.rowsums import Restart, SecureRowSums
 from tacit.protocols.xclp.rowsums_graph import DealingAmongAll, InGraph
 from tacit.protocols.xclp.rowsums_shamir import Shamir
-from tacit.sim.registry import Registry
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
@@ -167,82 +166,70 @@ _SLOTS = {"slots": None, "none": 1}
 """The number of vectors in one ciphertext, by `protocol.packing`; None means as many as fit."""
 
 
-VARIANTS: Registry[Variant] = Registry(
-    "variant of SecureHamming",
-    {
-        "paillier": Variant(
-            "Paillier encryption",
-            lambda options: PaillierHamming(
-                options.bits,
-                options.key_bits,
-                options.insecure_keys,
-                _SLOTS[options.packing],
-                options.rerandomise == "fresh",
-            ),
-            messages_in(hamming_paillier),
-            lambda options, points: hamming_paillier.payloads(
-                points, options.bits, options.key_bits, options.packing == "slots"
-            ),
-            lambda options: key_proof.proved_bytes(options.key_bits),
-            held=42_000_000,
+VARIANTS = {
+    "paillier": Variant(
+        "Paillier encryption",
+        lambda options: PaillierHamming(
+            options.bits,
+            options.key_bits,
+            options.insecure_keys,
+            _SLOTS[options.packing],
+            options.rerandomise == "fresh",
         ),
-        "iknp": Variant(
-            "oblivious-transfer extension",
-            lambda options: IknpHamming(
-                options.bits, find_group(options.group, short_exponents=options.short_exponents)
-            ),
-            messages_in(hamming_iknp),
-            lambda options, points: hamming_iknp.payloads(
-                points, options.bits, find_group(options.group).element_bytes
-            ),
+        messages_in(hamming_paillier),
+        lambda options, points: hamming_paillier.payloads(
+            points, options.bits, options.key_bits, options.packing == "slots"
         ),
-        "naor-pinkas": Variant(
-            "one oblivious transfer a bit (for small n and L)",
-            lambda options: NaorPinkasHamming(
-                options.bits, find_group(options.group, short_exponents=options.short_exponents)
-            ),
-            messages_in(hamming_naor_pinkas),
-            lambda options, points: hamming_naor_pinkas.payloads(
-                points, options.bits, find_group(options.group).element_bytes
-            ),
+        lambda options: key_proof.proved_bytes(options.key_bits),
+        held=42_000_000,
+    ),
+    "iknp": Variant(
+        "oblivious-transfer extension",
+        lambda options: IknpHamming(options.bits, find_group(options.group, short_exponents=options.short_exponents)),
+        messages_in(hamming_iknp),
+        lambda options, points: hamming_iknp.payloads(points, options.bits, find_group(options.group).element_bytes),
+    ),
+    "naor-pinkas": Variant(
+        "one oblivious transfer a bit (for small n and L)",
+        lambda options: NaorPinkasHamming(
+            options.bits, find_group(options.group, short_exponents=options.short_exponents)
         ),
-        "plaintext": Variant(
-            "in the clear, without secrecy",
-            lambda options: PlaintextHamming(options.bits),
-            messages_in(hamming_plaintext),
-            lambda options, points: hamming_plaintext.payloads(points, options.bits),
-            pair_bytes=8_000,  # measured with 60 to 200 clients: 8,100 to 7,400
+        messages_in(hamming_naor_pinkas),
+        lambda options, points: hamming_naor_pinkas.payloads(
+            points, options.bits, find_group(options.group).element_bytes
         ),
-        "direct": Variant(
-            "hashes to the server, which does not know the planes",
-            lambda options: DirectHamming(options.bits),
-            messages_in(hamming_direct),
-            lambda options, points: hamming_direct.payloads(points, options.bits),
-            pair_bytes=6_000,  # measured with 60 and 100 clients: 4,900 and 5,800
-            pairs=False,
-        ),
-    },
-)
+    ),
+    "plaintext": Variant(
+        "in the clear, without secrecy",
+        lambda options: PlaintextHamming(options.bits),
+        messages_in(hamming_plaintext),
+        lambda options, points: hamming_plaintext.payloads(points, options.bits),
+        pair_bytes=8_000,  # measured with 60 to 200 clients: 8,100 to 7,400
+    ),
+    "direct": Variant(
+        "hashes to the server, which does not know the planes",
+        lambda options: DirectHamming(options.bits),
+        messages_in(hamming_direct),
+        lambda options, points: hamming_direct.payloads(points, options.bits),
+        pair_bytes=6_000,  # measured with 60 and 100 clients: 4,900 and 5,800
+        pairs=False,
+    ),
+}
 
-ROW_SUMS: Registry[RowSums] = Registry(
-    "strategy of summing",
-    {
-        "restart": RowSums(
-            "a new attempt without the lost client", lambda threshold: Restart(), rowsums.STEPS, "restart"
-        ),
-        "shamir": RowSums(
-            "secret shares make up for the lost client",
-            Shamir,
-            rowsums_shamir.STEPS,
-            "shamir",
-            dealing.Dealing(identities=True),
-        ),
-        "secagg+": RowSums(
-            "secret shares among neighbours in a random graph make up for the lost client, for many clients",
-            lambda threshold: InGraph(),
-            rowsums_shamir.STEPS,
-            "secagg+ rows",
-            DealingAmongAll(),
-        ),
-    },
-)
+ROW_SUMS = {
+    "restart": RowSums("a new attempt without the lost client", lambda threshold: Restart(), rowsums.STEPS, "restart"),
+    "shamir": RowSums(
+        "secret shares make up for the lost client",
+        Shamir,
+        rowsums_shamir.STEPS,
+        "shamir",
+        dealing.Dealing(identities=True),
+    ),
+    "secagg+": RowSums(
+        "secret shares among neighbours in a random graph make up for the lost client, for many clients",
+        lambda threshold: InGraph(),
+        rowsums_shamir.STEPS,
+        "secagg+ rows",
+        DealingAmongAll(),
+    ),
+}

@@ -19,7 +19,7 @@ import tomli_w
 from msgspec import Struct
 
 from tacit.parties.data.features import FEATURES
-from tacit.parties.learning.learners import LEARNERS
+from tacit.parties.learning.spec import LEARNERS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.inputs import Input, inputs_of
 from tacit.scenarios.files.reading import table_of_run

@@ -19,9 +19,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.learner import Learner, NetworkLearner
-from tacit.parties.learning.learners import LEARNERS, learner_of
+from tacit.parties.learning.learners import learner_of
 from tacit.parties.learning.rows import number
-from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.spec import LEARNERS, ModelSpec
 from tacit.sim.streams import generator
 
 TABLES = ("decision-tree", "random-forest", "xgboost", "rulefit")

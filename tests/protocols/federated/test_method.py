@@ -16,10 +16,11 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import Layout, decode, encode
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.averaging import Plain, Secure
 from tacit.protocols.federated.fedavg import FedAvgServer
 from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.xclp import Parameters
@@ -111,7 +112,7 @@ WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 from tacit.parties.learning.local_update import LocalUpdate
-from tacit.protocols.federated.algorithms import UPDATES
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.mean_teacher import MeanTeacher
 

@@ -20,11 +20,12 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.xclp import xclp
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming

@@ -18,11 +18,12 @@ from tacit.parties.learning.local_update import LocalUpdate, Trained
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
-from tacit.protocols.federated.algorithms import ALGORITHMS, UPDATES
+from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
 from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.recipe import AUTHORS_CODE
