@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.parties.learning.weights import Weights
 from tacit.sim.registry import Registry, listed_in
@@ -11,7 +11,6 @@ from tacit.sim.setting_error import SettingError
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
-    from tacit.parties.learning.learners import LearnerKind
 
 __all__ = ["LEARNERS", "MODELS", "ModelError", "ModelKind", "ModelSpec"]
 
@@ -57,7 +56,7 @@ MODELS: Registry[ModelKind] = Registry(
 )
 """The networks by name."""
 
-LEARNERS: "Registry[LearnerKind]" = Registry(
+LEARNERS: Registry[Any] = Registry(
     "learner",
     later=listed_in(
         "tacit.parties.learning.learners",
@@ -65,7 +64,7 @@ LEARNERS: "Registry[LearnerKind]" = Registry(
         ("network", "mlp", "decision-tree", "random-forest", "xgboost", "rulefit", "gpt2"),
     ),
 )
-"""The learners of co-training by name."""
+"""The learners of co-training by name, each a `learners.LearnerKind`."""
 
 
 class ModelError(ValueError):

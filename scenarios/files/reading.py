@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from tacit.protocols.federated.secure_averages import AVERAGINGS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
@@ -96,6 +95,8 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
+    from tacit.protocols.federated.secure_averages import AVERAGINGS  # sums that a run without them need not import
+
     protocol = PROTOCOLS[scenario.protocol.name]
     secure = "protocol.identity" in AVERAGINGS[scenario.training.averaging].uses
     return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))

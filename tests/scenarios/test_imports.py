@@ -1,0 +1,47 @@
+"""Which modules a command imports: those of what it uses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacit.scenarios.schema.keys import keys, named, of_all
+
+_PROGRAM = """
+import sys
+from tacit.scenarios.running.runner import run
+from tacit.scenarios.files.reading import load
+result = run(load(sys.argv[1], sys.argv[3:]), out=sys.argv[2])
+assert result.outcome == "completed", result.reason
+print(*sorted(name for name in sys.modules if name.startswith("tacit.protocols.")))
+"""
+
+
+def loaded(folder: Path, scenario: str, *changes: str) -> set[str]:
+    """The modules of protocols that a run of `scenario` imports."""
+    command = [sys.executable, "-c", _PROGRAM, scenario, str(folder / "run"), *changes]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name.removeprefix("tacit.protocols.") for name in found.stdout.split()}
+
+
+OTHERS = ("cells.cells", "flower.flower", "cotraining.fedct")
+
+
+@pytest.mark.parametrize(
+    "scenario, changes",
+    [
+        ("xclp-digits", ("data.limit=60", "protocol.hamming=plaintext")),
+        ("training-phones", ("training.rounds=1",)),
+    ],
+)
+def test_a_run_imports_no_program_of_another_family(scenario: str, changes: tuple[str, ...], tmp_path: Path) -> None:
+    found = loaded(tmp_path, scenario, *changes)
+    assert found.isdisjoint(OTHERS), sorted(found.intersection(OTHERS))
+
+
+def test_the_keys_of_all_protocols_are_those_that_no_protocol_lists() -> None:
+    general = {key.name for key in keys() if not key.protocols and "." in key.name}
+    assert of_all() <= general
+    assert {name.partition(".")[0] for name in general - of_all()} <= {"cotraining"}
+    assert named() == {key.name for key in keys() if key.protocols != ("flower",)}
