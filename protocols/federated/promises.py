@@ -195,7 +195,7 @@ def noisy_mean(
     total, modulus = np.zeros(noise.numbers, np.int64), noise.modulus
     for words, seeds in added:
         parts = seeds.parts
-        lost = parts.clients - len(added)
+        lost = noise.removable(parts.clients, len(added))
         gone = parts.removed(lost) if seeds.revealed(lost) in revealed else ()
         left = [part for part in range(len(parts.variances)) if part not in gone]
         total += _nearest_to_zero(words.astype(np.int64), modulus) + seeds.noise_of(left, noise.numbers)

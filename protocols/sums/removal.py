@@ -92,7 +92,7 @@ def check(noise: Distributed | None, identities: Identities | None, colluding: i
     `identities`: the long-term keys by which they are signed; `colluding`: how many clients that sign whatever the
     server likes their signatures withstand, None: that follows from how many come.
     """
-    if noise is None or not noise.removes:
+    if noise is None or not (noise.removes or noise.excess != "refuse"):
         return
     if identities is None:
         raise ValueError(
@@ -114,14 +114,14 @@ def least_left(noise: Distributed | None, clients: int, least: int) -> int:
     return least if noise is None else max(least, noise.least_left(clients))
 
 
-def fewest_left(noise: Distributed, clients: int, threshold: int) -> int:
+def fewest_left(noise: Distributed, clients: int, threshold: int, signed: bool) -> int:
     """The least size of U3 of |A| = `clients` that a client answers, so that a sum is over n - T or more.
 
-    With signatures n - T: only one U3 has enough. Without, a server may show each client an U3 of its own
-    (`quorum.fewest_left`).
+    Where U3 is `signed`, n - T: only one U3 has enough signatures. Otherwise a server may show each client an U3 of its
+    own (`quorum.fewest_left`).
     """
     least = noise.least_left(clients)
-    return least if noise.removes else quorum.fewest_left(clients, threshold, least, noise.colluding)
+    return least if signed else quorum.fewest_left(clients, threshold, least, noise.colluding)
 
 
 def carried(me: Client, clients: int, noise: Distributed | None) -> bool:

@@ -252,7 +252,8 @@ def _with_noise(me: Client, dealt: dealing.Dealt | None, settings: Settings) -> 
     if not removal.carried(me, dealt.clients, noise):
         return None
     if len(dealt.names) == dealt.clients:
-        dealt.fewest = max(dealt.fewest, removal.fewest_left(noise, dealt.clients, dealt.threshold))
+        signed = settings.identities is not None
+        dealt.fewest = max(dealt.fewest, removal.fewest_left(noise, dealt.clients, dealt.threshold, signed))
     return dealt
 
 
@@ -360,7 +361,7 @@ def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:
     assert noise is not None
     if attempt.graph is not None:
         return noise.least_left(clients)
-    return removal.fewest_left(noise, clients, attempt.threshold)
+    return removal.fewest_left(noise, clients, attempt.threshold, settings.identities is not None)
 
 
 async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
