@@ -15,7 +15,6 @@ from tacit.parties.learning.extras import ACCOUNTING, TORCH, TREES, MissingExtra
 from tacit.parties.learning.learner import Learner as LearnerOfClient
 from tacit.parties.learning.learner import SoftLearner
 from tacit.parties.learning.spec import LEARNERS, MODELS
-from tacit.protocols import setup
 from tacit.protocols.cotraining.byzantine import LIES
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
@@ -32,7 +31,7 @@ from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
 from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
 from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedCounts, CotrainingRound, LocalPredictions
-from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, words_of
+from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs, by_name
@@ -45,14 +44,18 @@ from tacit.protocols.federated.checks import key_of
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
+from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.chosen import check_sum_among, keys_of
+from tacit.protocols.sums.registry import SUMS, WithSums
 from tacit.protocols.sums.reports import HELPER_LEARNS, HelperAggregate, Report, Reports, wanted_of
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Sum
 from tacit.sim.plugged import PluginError
 from tacit.sim.registry import check_name
 from tacit.sim.setting_error import Problem
@@ -79,11 +82,13 @@ def cotraining_takings(
     questions, asked = questions_of(tables), asked_points(tables, parts, list(shards.values()))
     if (hidden := votes_of(tables)) is not None:
         found: list[tuple[Sequence[Taken], Among]] = []
-        for times, more in ((rounds - questions, 0), (questions, asked)):
-            words = points + more
+        for number in range(rounds):
+            words = points + asked * (number >= rounds - questions)
+            summed = replace(among, dimension=words, history=(among.names,) * number)
             if isinstance(hidden, SecureVotes):
-                words = words_of(words, classes)
-            found += [((votes,), replace(among, dimension=words))] * times
+                sizes = hidden.settings(words, classes, 0.0)
+                summed = replace(summed, dimension=sizes.dimension, word_bits=sizes.word_bits, sum=hidden.sum)
+            found.append(((votes,), summed))
         if isinstance(hidden, ProvedVotes):
             found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
@@ -161,7 +166,7 @@ class Calling(Part):
         return 2
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        answers = (LocalPredictions, secure_sum.MaskedChunk, Report)
+        answers: list[type[Message]] = [LocalPredictions, Report, *(one.masked[0] for one in SUMS.values())]
         return {
             **PROMISES,
             **promises_of_rounds(
@@ -209,35 +214,60 @@ class Asked(Part):
     messages = (AskedCounts,)
 
 
-class Voting(Part):
-    """Votes that are counted in a secure sum (`secure_votes`)."""
+_ASKED = Choice("attack.kind", {"": Part(), "membership": Asked()})
 
-    takes = (Choice("attack.kind", {"": Part(), "membership": Asked()}), setup.SetUp(), secure_sum.SUM)
-    uses = ("protocol.corrupt_clients",)
+
+@dataclass(frozen=True)
+class Voting(Part):
+    """Votes that are counted in a secure sum of the class `of` (`secure_votes`)."""
+
+    of: type[Sum] = SecAgg
+    messages = ()
+
+    @property
+    def takes(self) -> Sequence[Taken]:
+        return (_ASKED, self.of())
+
+    @property
+    def uses(self) -> Sequence[str]:
+        return keys_of(self.of)
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         votes = votes_of(tables)
-        if not isinstance(votes, SecureVotes):
+        if not isinstance(votes, SecureVotes) or not votes.sum.kind:
             return []
         return [SumBounds(votes.sum.kind, votes.least, colluding=votes.sum.of_run.colluding)]
 
     def openings(self, tables: CotrainingTables, called: int) -> Sequence[Opening]:
+        votes, signing = votes_of(tables), signing_colluding(tables, called) if is_signed(tables) else None
+        return [votes.sum.opening(called, votes.least, signing)] if isinstance(votes, SecureVotes) else []
+
+    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         votes = votes_of(tables)
-        return [votes.sum.opening(called, votes.least)] if isinstance(votes, SecureVotes) else []
+        if not isinstance(votes, SecureVotes):
+            return
+        check_sum_among(votes.sum, votes.called, "cotraining.votes")
+        try:
+            _ = votes.whole
+        except ValueError as error:
+            raise Problem("cotraining.votes", f"{error}; allowed: a sum of words of 64 bits, such as secure") from None
+        if is_signed(tables) and not votes.sum.sees_all:
+            problem = f'"signed" does not go with cotraining.votes = "{votes.sum.name}", whose clients do not see who '
+            raise Problem("protocol.identity", f'{problem}is in the sum and cannot sign it; allowed: "none"')
 
 
 class Proving(Part):
     """Votes that are proved to be one for each point (`tacit.protocols.sums.reports`)."""
 
     takes = (
-        Choice("attack.kind", {"": Part(), "membership": Asked()}),
+        _ASKED,
         Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
     )
     messages = ()
     uses = ("protocol.identity", "protocol.corrupt_clients")
 
 
-VOTES = Choice("cotraining.votes", {"plain": Shared(), "secure": Voting(), "prio3": Proving()})
+VOTES = Choice("cotraining.votes", WithSums({"plain": Shared()}, Voting, {"prio3": Proving()}))
 
 
 @dataclass(frozen=True, kw_only=True)

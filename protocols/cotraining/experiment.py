@@ -11,6 +11,7 @@ from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs, learners
 from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.spec import LEARNERS
+from tacit.parties.party import Party
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.dd import SoftLabels
 from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
@@ -23,7 +24,6 @@ from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer,
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
@@ -33,8 +33,10 @@ from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent
+from tacit.protocols.sums.chosen import sum_among
 from tacit.protocols.sums.reports import Helper
 from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import SumHelper
 from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
@@ -121,11 +123,14 @@ class CotrainingRun:
         self.settings = replace(settings, method=method_of(tables, spent))
         self.clients = setting.randomised.clients(CotrainingClient, self.settings)
         self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.access("server"))
-        self.helpers: tuple[Helper, ...] = ()
+        self.helpers: tuple[Party, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
             access = {"identities": votes.identities, **setting.access(HELPER)}
             self.helpers = (Helper(world, self.settings.task, votes.least, deadline, patience, **access),)
+        elif votes is not None and votes.sum.has_helper:
+            access = setting.access(HELPER)
+            self.helpers = (SumHelper(world, votes.sum, self.settings.summed, self.settings.patience, **access),)
         self.observer = CotrainingObserver(
             world,
             setting.parts,
@@ -244,9 +249,8 @@ def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
     if kind == "plain" or not method_of(tables).sharing.countable:
         return None
     called = tables.data.clients
-    one = SecAgg.of(tables)
-    colluding = one.tolerance.of(called).colluding
-    least = max(colluding + 2, tables.training.fewest(fewest_hidden(called, False, colluding)))
-    if kind == "secure":
-        return SecureVotes(least, replace(one, of_run=Assumed(called, colluding, 0)))
-    return ProvedVotes(least, identities_of(tables))
+    one = sum_among(tables, SecAgg.name if kind == "prio3" else kind, called, tables.cotraining.rounds)
+    colluding = one.of_run.colluding
+    hidden = fewest_hidden(called, False, 0 if one.tolerates_share else colluding)
+    least = max(colluding + 2, tables.training.fewest(hidden))
+    return ProvedVotes(least, identities_of(tables)) if kind == "prio3" else SecureVotes(least, called, one)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Protocol
 from msgspec import Meta
 
 from tacit.parties.learning.spec import LEARNERS
+from tacit.protocols.cotraining.secure_votes import COUNTINGS
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.sim.table import Keys, about
 
@@ -112,12 +113,13 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = "majority"
     quorum: Annotated[float, about("Share of the received answers that makes a qualified majority.", gt=0, le=1)] = 0.9
     votes: Annotated[
-        Literal["plain", "secure", "prio3"],
+        str,
         about(
-            "`secure`: labels are counted in a secure sum. The server learns how many clients gave each class, but no "
-            "client's labels. The consensus is the same. At least `training.min_clients` must be left; the default is "
-            "more than a third. `prio3`: two aggregators count votes, the server and a further party `helper`. "
-            "Neither sees a vote, and a proof shows that each vote gives one label to each point."
+            "How labels are counted. In all ways but `plain` the server learns how many clients gave each class, but "
+            "no client's labels. The consensus is the same. At least `training.min_clients` must be left; the default "
+            "is more than a third. {listed}.",
+            registry=COUNTINGS,
+            listed=COUNTINGS,
         ),
     ] = "plain"
     batches: Annotated[

@@ -21,9 +21,9 @@ left out of this round's consensus, is dismissed, and is called again in the nex
 fewer than `min_clients` the round is lost: the consensus stays as it was. Where clients do not learn from each
 other (PATE) the server fits a student of its own to the public points at the end.
 
-With `cotraining.votes = "secure"` or `"prio3"` clients send no LocalPredictions: in their place come a set-up and a
-secure sum of their labels as counters (`setup`, `secure_sum`, `secure_votes`), or reports of their labels with proofs
-(`tacit.protocols.sums.reports`); the consensus is made of the counts.
+With `cotraining.votes` other than `"plain"` clients send no LocalPredictions: in their place comes a secure sum of
+their labels as counters, with its set-up (`secure_votes`, `tacit.protocols.sums.registry`), or with `"prio3"` reports
+of their labels with proofs (`tacit.protocols.sums.reports`); the consensus is made of the counts.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -61,7 +61,7 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.refusal import may_answer, refuse
-from tacit.protocols.sums.sum import END
+from tacit.protocols.sums.sum import END, SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow
@@ -139,6 +139,12 @@ class CotrainingSettings:
     def task(self, number: int) -> Task:
         """The task of the reports of round `number`, where votes are proved."""
         return Task("votes", (len(self.voted(number)), self.classes))
+
+    def summed(self, number: int) -> SumSettings:
+        """The settings of the secure sum of votes of round `number`."""
+        if not isinstance(self.votes, SecureVotes):
+            raise ValueError("votes are not counted in a secure sum")
+        return self.votes.settings(len(self.voted(number)), self.classes, self.deadline)
 
     @property
     def grace(self) -> float:
@@ -265,9 +271,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         words = packed(labels, points, settings.classes)
         if lie is not None and labels is not None:
             words = lie.words(words, self.entropy("false vote").bytes(32))
-        called, deadline = len(settings.learners), settings.deadline
-        group = await votes.sum.join(self, deadline, called)
-        await votes.sum.client(self, words, group, votes.settings(points, settings.classes, called, deadline))
+        await votes.sum.contribute(self, lambda: votes.whole.split(words), settings.summed(self.round))
         await self._hear_counts()
 
     async def _hear_counts(self) -> None:
@@ -422,22 +426,19 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             tally = await reports.server(self, members, task, votes.least, deadline, signed=signed)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
-            called = len(settings.learners)
-            present = await votes.sum.gather(self, members, votes.least, deadline, called)
-            summed = votes.settings(points, settings.classes, called, deadline)
-            total = await votes.sum.server(self, present, summed)
-            contributors = total.contributors
+            total = await votes.sum.total(self, members, settings.summed(number))
+            contributors, ring = total.contributors, votes.whole.joined(total.ring)
         with self.step("cotrain.agree"):
             if isinstance(votes, SecureVotes):
                 try:
-                    if isinstance(total.ring, HollowArray):
+                    if isinstance(ring, HollowArray):
                         voters = len(contributors)
                         lies = [settings.byzantine[name] for name in contributors if name in settings.byzantine]
                         if any(lie.is_noise for lie in lies):
                             raise ValueError(f"numbers drawn at random are no counts of {voters} votes")
                         counts = filled((points, settings.classes), np.int64, voters)
                     else:
-                        counts, voters = counted(total.ring, points, settings.classes)
+                        counts, voters = counted(ring, points, settings.classes)
                 except ValueError as error:
                     raise Abort("the counts are not those of votes: {problem}", problem=str(error)) from None
             require(voters, "clients with predictions", settings.min_clients)

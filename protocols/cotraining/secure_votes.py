@@ -2,8 +2,8 @@
 
 A vote for n points and C classes is 1 + n C counters: the first says that there is a vote, the others which class each
 point gets. Counters are in Z_2^16, four in a word of Z_2^64, lowest first, words of zeros for a client that has no
-opinion. With fewer than 2^16 clients no counter carries into the next, so the sum of the words (`secure_sum`) is the
-words of the counts, and the consensus is exactly that of plain votes (Abourayya et al., Algorithm 1; PATE).
+opinion. With fewer than 2^16 clients no counter carries into the next, so the sum of the words, by any secure sum, is
+the words of the counts, and the consensus is exactly that of plain votes (Abourayya et al., Algorithm 1; PATE).
 
 A vote takes 8 ceil((1 + n C) / 4) bytes in place of ceil(n ceil(log2 C) / 8), and keys and shares come on top.
 
@@ -18,6 +18,7 @@ weight of several clients then, where plain votes give it one. A proof that a vo
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,28 +26,37 @@ from numpy.typing import NDArray
 from tacit.protocols.identities import Identities
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum, SumSettings
+from tacit.protocols.sums.whole import Whole
 
-__all__ = ["ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
+__all__ = ["COUNTINGS", "ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
 
 
 @dataclass(frozen=True)
 class SecureVotes:
-    """Votes that a `sum` adds. `least`: the fewest clients in a sum that is opened, C + 2 or more."""
+    """Votes that a `sum` adds among the `called` clients. `least`: the fewest clients in a sum that is opened, C + 2 or
+    more."""
 
     least: int
+    called: int
     sum: Sum = field(default_factory=SecAgg)
+
+    @property
+    def whole(self) -> Whole:
+        """How the sum carries the words of votes."""
+        return Whole.of(self.sum, self.called)
 
     def waits(self, clients: int) -> int:
         """The most deadlines that the sum takes, including its set-up."""
         return self.sum.waits_among(clients)
 
-    def settings(self, points: int, classes: int, called: int, deadline: float) -> SumSettings:
+    def settings(self, points: int, classes: int, deadline: float) -> SumSettings:
         """The settings of the sum."""
-        return SumSettings(words_of(points, classes), called, self.least, deadline)
+        return self.whole.settings(SumSettings(words_of(points, classes), self.called, self.least, deadline))
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,26 @@ class ProvedVotes:
     def waits(self, clients: int) -> int:
         """The most deadlines that a batch takes."""
         return reports.WAITS
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A way to count votes that is no secure sum, in words."""
+
+    description: str
+
+
+COUNTINGS: WithSums[Any] = WithSums(
+    {"plain": _Described("the server sees each client's labels")},
+    lambda one: one,
+    {
+        "prio3": _Described(
+            "two aggregators, the server and a further party `helper`, count votes that neither sees, with a proof "
+            "that each vote gives one label to each point"
+        )
+    },
+)
+"""The values of `cotraining.votes`, each with its description."""
 
 
 def words_of(points: int, classes: int) -> int:

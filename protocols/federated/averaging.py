@@ -545,7 +545,7 @@ class SecureAveraging(Part):
 
     @property
     def description(self) -> str:
-        return self.of.description
+        return self.of.description + "; needs `training.value_bits`" * self.of.of_integers
 
     @property
     def takes(self) -> Sequence[Taken]:

@@ -3,7 +3,7 @@
 `averaging` says what travels, what the server learns, and under which assumptions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ from tacit.protocols.federated.noisy_changes import NoisyChangesAveraging
 from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray, blank
 
@@ -161,37 +161,17 @@ class ProvedAveraging(SecureAveraging):
         ]
 
 
-class Ways(Mapping[str, PlainAveraging | SecureAveraging]):
-    """The values of `training.averaging` as parts of a round: those that come with Tacit, then the sums of plugins.
-
-    `private`: as in `SecureAveraging`.
-    """
-
-    def __init__(self, private: bool = False) -> None:
-        self._secure = partial(NoisyChangesAveraging if private else SecureAveraging, private=private)
-        self._own: dict[str, PlainAveraging | SecureAveraging] = {
-            "plain": PlainAveraging(),
-            **{name: self._secure(one) for name, one in SUMS.items()},
-            "prio3": ProvedAveraging(private=private),
-        }
-
-    def __getitem__(self, name: str) -> PlainAveraging | SecureAveraging:
-        return self._own[name] if name in self._own else self._secure(SUMS[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or name in SUMS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._own, *SUMS)))
-
-    def __len__(self) -> int:
-        return len([*self])
+def _ways(private: bool) -> WithSums[PlainAveraging | SecureAveraging]:
+    secure = partial(NoisyChangesAveraging if private else SecureAveraging, private=private)
+    return WithSums({"plain": PlainAveraging()}, secure, {"prio3": ProvedAveraging(private=private)})
 
 
-AVERAGINGS, _PRIVATE = Ways(), Ways(private=True)
-"""The values of `training.averaging`, without and with the noise of private training."""
+AVERAGINGS = _ways(private=False)
+"""The values of `training.averaging`, without noise."""
+
+_PRIVATE = _ways(private=True)
 
 
-def ways(private: bool = False) -> Ways:
+def ways(private: bool = False) -> WithSums[PlainAveraging | SecureAveraging]:
     """The values of `training.averaging` as parts of a round. `private`: as in `SecureAveraging`."""
     return _PRIVATE if private else AVERAGINGS

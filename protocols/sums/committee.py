@@ -410,9 +410,7 @@ class ByCommittee(Sum):
     """
 
     name: ClassVar[str] = "committee"
-    description: ClassVar[str] = (
-        "a sum with one upload per client, whose shares a committee of members adds; needs `training.value_bits`"
-    )
+    description: ClassVar[str] = "a sum with one upload per client, whose shares a committee of members adds"
     kind: ClassVar[str] = "committee"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = SharesSent, VectorShare

@@ -285,7 +285,7 @@ class LightSecAgg(Sum):
     """The secure sum with coded masks, whose opening takes the same time for any losses, of integers."""
 
     name: ClassVar[str] = "lightsecagg"
-    description: ClassVar[str] = "a sum whose opening costs the same whoever is lost; needs `training.value_bits`"
+    description: ClassVar[str] = "a sum whose opening costs the same whoever is lost"
     kind: ClassVar[str] = "lightsecagg"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (CodedVector,)

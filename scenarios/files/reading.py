@@ -95,10 +95,14 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
-    from tacit.protocols.federated.secure_averages import AVERAGINGS  # sums that a run without them need not import
+    from tacit.protocols.cotraining.secure_votes import COUNTINGS  # sums that a run without them need not import
+    from tacit.protocols.federated.secure_averages import AVERAGINGS
 
     protocol = PROTOCOLS[scenario.protocol.name]
-    secure = "protocol.identity" in AVERAGINGS[scenario.training.averaging].uses
+    ways: list[Any] = [AVERAGINGS[scenario.training.averaging]]
+    if "cotraining.votes" in protocol.uses:
+        ways.append(COUNTINGS[scenario.cotraining.votes])
+    secure = any("protocol.identity" in getattr(way, "uses", ()) for way in ways)
     return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
 
 
@@ -113,7 +117,7 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
     (
         "protocol.identity",
-        'XCLP, training.averaging other than "plain" and "secagg+", or votes by prio3',
+        'XCLP, or training.averaging or cotraining.votes other than "plain" and "secagg+"',
         lambda scenario: _takes_keys(scenario),
     ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
