@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
-from tacit.parties.party import NoAnswer
+from tacit.parties.party import NoAnswer, Party
 from tacit.parties.presence import Heartbeat
 from tacit.parties.server import Loss, Server
 from tacit.protocols import setup
@@ -51,12 +51,14 @@ from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import reports, secure_sum
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.histogram import Histogram, fewest
 from tacit.protocols.sums.reports import Helper
+from tacit.protocols.sums.sum import SumHelper
+from tacit.protocols.sums.summing import AnySum, Chosen, SecureSum
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
-from tacit.sim.hollow import HollowArray
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
@@ -167,6 +169,9 @@ class Phases(Declaration):
         for method in self.defines:
             if getattr(type(self), method) in (getattr(Phases, method, None), getattr(OneShot, method)):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
+        if self.agrees and (alone := [part.name for part in self.parts if _summing(part) is not None]):
+            problem = f"has a set-up of its own for its sum: set agrees = False in {kind}"
+            raise ValueError(f"the part {', '.join(alone)} of {kind} {problem}.")
         for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
             if not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name}(={value!r}) of {kind} must be a number >= {least}.")
@@ -225,8 +230,7 @@ class Phases(Declaration):
         for number, part in enumerate(self.parts):
             if number:
                 found.append(((_OPENING,), replace(among, dimension=part.opens_with)))
-            keys, bits = tables.protocol, part.word_bits(tables.protocol, len(among.names))
-            found.append(((part,), replace(among, dimension=part.dimension(keys), word_bits=bits)))
+            found.append(((part,), part.summed(tables, replace(among, history=(among.names,) * number))))
         return found
 
     def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
@@ -394,10 +398,11 @@ class OneShotClient(CalledClient):
     """A client of a `protocol` with its `keys`. `called`: how many clients are called; 0: as many as take part."""
 
     def __init__(
-        self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, called: int = 0, **access: Any
-    ) -> None:
+        self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, called: int = 0, tables: Any = None,
+        **access: Any,
+    ) -> None:  # fmt: skip
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
-        self.protocol, self.keys, self.called = protocol, keys, called
+        self.protocol, self.keys, self.called, self.tables = protocol, keys, called, tables
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
@@ -444,9 +449,11 @@ class OneShotServer(OnceServer):
 
     aborted = ""
 
-    def __init__(self, world: World, clients: Sequence[str], protocol: Phases, keys: Any, **access: Any) -> None:
+    def __init__(
+        self, world: World, clients: Sequence[str], protocol: Phases, keys: Any, tables: Any = None, **access: Any
+    ) -> None:
         super().__init__(world, clients, **access)
-        self.protocol, self.keys = protocol, keys
+        self.protocol, self.keys, self.tables = protocol, keys, tables
         self.found: dict[str, Found] = {}
         self._out: set[str] = set()
 
@@ -587,61 +594,39 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 
 
-class Histogram(Phase):
-    """A histogram as a part of a protocol of one's own: how many clients hold each category.
-
-    Each client's `category` is a report of Prio3Histogram, proved to be one category, which the server and the party
-    `helper` count; neither sees it. The server makes `result` of the counts.
-    """
-
-    takes = (reports.Reports(lambda tables, among: Task("category", (among.dimension,))),)
-    messages = ()
-    uses = ("protocol.corrupt_clients",)
-
-    def categories(self, keys: Any) -> int:
-        """The number of categories."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how many categories there are")
-
-    def category(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> int | None:
-        """The category of a client with this `shard`, from 0; None if it has none to report."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which category a client holds")
-
-    def result(self, keys: Any, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the server's result, made of the number of clients in each category."""
-        return counts
-
-    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        least = fewest(tables.protocol, called)
-        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
-
-    def dimension(self, keys: Any) -> int:
-        return self.categories(keys)
-
-    def task(self, keys: Any) -> Task:
-        """The task of the reports."""
-        return Task("category", (self.categories(keys),))
-
-    async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
-        category = self.category(keys, me.shard, public)
-        await reports.client(me, self.task(keys), None if category is None else int(category), duration(keys.deadline))
-
-    async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        least, deadline = fewest(keys, len(me.clients)), duration(keys.deadline)
-        tally = await reports.server(me, group.names, self.task(keys), least, deadline)
-        hollow_counts = isinstance(tally.counts, HollowArray)
-        counts = np.zeros(tally.counts.shape, np.int64) if hollow_counts else tally.counts
-        return Found(tally.contributors, np.asarray(self.result(keys, counts), np.float64))
-
-
-def fewest(keys: Any, called: int) -> int:
-    """The fewest reports of which a protocol with these `keys` has a result, by the number of `called` clients."""
-    return max(secure_sum.colluding_of(keys, called) + 2, int(keys.min_clients))
+def _summing(part: Phase) -> AnySum | None:
+    """Any secure sum that `part` takes with a set-up of its own; None if it takes none."""
+    named = getattr(part, "sum", "")
+    return AnySum(named) if isinstance(part, SecureSum | Histogram) and named not in ("", "prio3") else None
 
 
 def _task_of(tasks: Mapping[int, Task], number: int) -> Task:
     if number not in tasks:
         raise ValueError(f"round {number} has no reports")
     return tasks[number]
+
+
+def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
+    """The helper of the parts of a `protocol`, each of which is a round; () if none needs one."""
+    keys, called, tables = setting.keys, len(setting.shards), setting.tables
+    deadline, access = duration(keys.deadline), setting.access(HELPER)
+    patience = protocol.waits(tables) * deadline
+    tasks: dict[int, Task] = {}
+    sums: dict[int, Chosen] = {}
+    for number, part in enumerate(protocol.parts, 1):
+        one = part.chosen(tables, called) if isinstance(part, SecureSum | Histogram) else None
+        if one is not None and one.sum.has_helper:
+            sums[number] = one
+        elif isinstance(part, Histogram) and one is None:
+            tasks[number] = part.task(keys)
+    if (tasks and sums) or len({one.sum.name for one in sums.values()}) > 1:
+        raise Problem("protocol.name", "its parts need different helpers, and a run has one; allowed: one such sum")
+    if tasks:
+        return (Helper(setting.world, partial(_task_of, tasks), fewest(keys, called), deadline, patience, **access),)
+    if not sums:
+        return ()
+    (first, *_), settings = sums.values(), {number: one.summed for number, one in sums.items()}
+    return (SumHelper(setting.world, first.sum, settings.__getitem__, patience, **access),)
 
 
 class OneRound:
@@ -655,17 +640,11 @@ class OneRound:
     def __init__(self, setting: Setting, protocol: Phases) -> None:
         world, keys = setting.world, setting.keys
         called = len(setting.shards)
-        self.clients = setting.clients(self.client_type, protocol, keys, called)
-        self.server = self.server_type(world, tuple(setting.shards), protocol, keys, **setting.access("server"))
+        tables = setting.tables
+        self.clients = setting.clients(self.client_type, protocol, keys, called, tables)
+        self.server = self.server_type(world, tuple(setting.shards), protocol, keys, tables, **setting.access("server"))
         self.observer = self.observer_type(setting, protocol, self.server, self.clients)
-        tasks = {n: part.task(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
-        self.helpers: tuple[Helper, ...] = ()
-        if tasks:  # each part is a round
-            deadline, access = duration(keys.deadline), setting.access(HELPER)
-            patience = protocol.waits(setting.tables) * deadline
-            self.helpers = (
-                Helper(world, partial(_task_of, tasks), fewest(keys, called), deadline, patience, **access),
-            )
+        self.helpers = helpers_of(setting, protocol)
         self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
     from tacit.protocols.sums.helper import HelperKeys, SealingKey, from_helper, sealed_for
-    from tacit.protocols.sums.secure_sum import SecureSum
     from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
+    from tacit.protocols.sums.summing import SecureSum
     from tacit.protocols.values import BadValues
     from tacit.scenarios.chaos.campaign import Findings
     from tacit.scenarios.chaos.chaos import chaos
@@ -136,7 +136,7 @@ else:
         "OneShot": "tacit.protocols.one_shot.OneShot",
         "Phase": "tacit.protocols.parts.Phase",
         "Phases": "tacit.protocols.one_shot.Phases",
-        "SecureSum": "tacit.protocols.sums.secure_sum.SecureSum",
+        "SecureSum": "tacit.protocols.sums.summing.SecureSum",
         "Requests": "tacit.protocols.sums.sum.Requests",
         "HelperKeys": "tacit.protocols.sums.helper.HelperKeys",
         "SealingKey": "tacit.protocols.sums.helper.SealingKey",

@@ -470,9 +470,6 @@ class ByCommittee(Sum):
             "CommitteeSum": m * words,
         }
 
-    def waits(self, tables: Any) -> int:
-        return REQUESTS.phases
-
     async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
         """Contribute `vector` (dimension,), numbers of the field, to the sum of the round among `group`, P.
 

@@ -556,9 +556,6 @@ class Flamingo(Sum):
             "RoundOpened": m * n * SHARE,
         }
 
-    def waits(self, tables: Any) -> int:
-        return REQUESTS.phases
-
     def _count(self, called: int, joined: int) -> int:
         return self.limits(called, joined).decryptors.count
 

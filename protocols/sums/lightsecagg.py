@@ -333,9 +333,6 @@ class LightSecAgg(Sum):
             "CodedSum": p * piece,
         }
 
-    def waits(self, tables: Any) -> int:
-        return REQUESTS.phases
-
     async def client(self, me: Client, vector: NDArray[Any], group: Group, settings: SumSettings) -> None:
         """Contribute `vector` (dimension,), numbers below 2^31 - 1, to the sum of the round among `group`, P.
 

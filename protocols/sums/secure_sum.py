@@ -482,6 +482,9 @@ class Dealing(Sum):
     masked: ClassVar[Sequence[type[Message]]] = (MaskedChunk,)
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
+    def waits(self, tables: Any) -> int:
+        return 0  # those of its part `SumOfVectors`
+
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         sizes = settings.dimension, None, settings.fraction_bits, settings.min_clients, settings.deadline
         return Settings(*sizes, settings.chunk, word_bits=settings.word_bits, called=settings.called)

@@ -243,6 +243,9 @@ class Sum(Part):
         """The fewest clients in a sum with these `settings`."""
         return max(settings.min_clients, self.tolerance.of(settings.called).fewest)
 
+    def waits(self, tables: Any) -> int:
+        return self.requests.phases
+
     def waits_among(self, clients: int) -> int:
         """The most deadlines of the server in a sum among this number of clients, with its set-up."""
         return 2 * clients + self.spare_waits
