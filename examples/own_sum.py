@@ -1,7 +1,8 @@
 """A secure sum by two servers that do not collude: Prio without proofs.
 
-Each client adds a random mask to its vector. The server gets the masked vector, and the party `helper` the seed of the
-mask, which is sealed for it. The helper returns the sum of the masks of the clients that the server names.
+Each client adds a random mask to its vector. The server gets the masked vector, and the party `helper` the sealed seed
+of the mask. The helper returns the sum of the masks of the clients that the server names: not of those whose vector is
+lost. If the helper is lost, the round is lost.
 
 | step | message | from -> to | payload |
 | --- | --- | --- | --- |
@@ -11,20 +12,15 @@ mask, which is sealed for it. The helper returns the sum of the masks of the cli
 | split.add | MaskSum | helper -> server | d words, and the names of the clients whose masks are in it |
 | split.add | SplitDone | server -> each of these | 0 |
 
-A client whose vector is lost is not named, so both sums go without it. If the helper is lost, the round is lost.
-
-Security: semi-honest. The server learns the sum and who is in it, and the helper learns who is in it, unless the two
-collude: together they know each vector. The helper adds the masks of one set a round, of at least `min_clients` and C +
-2 clients. The server relays the helper's key unchanged: a server that swaps the key can open the seeds.
+Security: semi-honest. The server learns the sum and who is in it, the helper who is in it; together they know each
+vector. The helper adds the masks of one set a round, of at least `min_clients` and C + 2 clients. The server relays
+the helper's key unchanged: a server that swaps the key can open the seeds.
 """
-
-from typing import ClassVar
 
 from tacit import BadValues, HelperKeys, Message, Requests, Step, Sum, Total, add_sum, from_helper, sealed_for
 
 
 class SplitVector(Message):
-    admits: ClassVar[tuple[str, ...]] = ("SplitSeeds",)
     words: bytes
     seed: bytes
 

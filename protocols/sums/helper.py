@@ -6,7 +6,7 @@
 | helper.key | KeyOfHelper | helper -> server | 32 | the public key of the helper for this round |
 | helper.key | HelperReady | server -> each client | 32 | the same key |
 
-A helper serves one round after another. The server opens each of them, and tells the helper if one ends early.
+A helper serves one round after another. The server opens each of them, and dismisses the helper if one ends early.
 
 Security: semi-honest. The server relays the key unchanged: one that swaps it can open what is sealed.
 

@@ -301,7 +301,7 @@ class Sum(Part):
     async def total(self, me: Server, names: Sequence[str], settings: SumSettings) -> Total:
         """Set up the round with those of `names` that answer, and sum their vectors. Raises Abort.
 
-        A helper is told of an Abort, too.
+        It dismisses a helper if there is no sum.
         """
         try:
             group = await self.gather(me, names, settings.min_clients, settings.deadline, settings.called)

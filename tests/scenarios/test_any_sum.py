@@ -1,0 +1,181 @@
+"""Everything that sums takes any secure sum, ours and a plugin's: results equal the oracle, whoever is lost.
+
+The uses are averages of models, votes, and a user's own protocol of two sums and a histogram.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tacit import Result, load, run
+from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.sums.registry import SUMS
+
+ROOT = Path(__file__).parents[2]
+OWN = "two-servers"
+NAMES = (*SUMS, OWN)
+
+COMMON = """
+seed = 3
+engine = "inline"
+plugins = ["own_sum.py", "mine.py"]
+[data]
+clients = 6
+limit = 120
+labeled = 0.5
+[training]
+tolerated_dropouts = 0.17
+corrupt_clients = 0.1
+"""
+AVERAGES = """
+averaging = "{sum}"
+rounds = 1
+epochs = 1
+learning_rate = 0.1
+value_bits = 16
+device = "cpu"
+[protocol]
+name = "fedavg"
+deadline = "10s"
+[model]
+name = "linear"
+"""
+VOTES = """
+[protocol]
+name = "fedct"
+deadline = "10s"
+[public]
+size = 9
+[cotraining]
+rounds = 1
+votes = "{sum}"
+[learner]
+name = "random-forest"
+trees = 3
+"""
+PARTS = """
+[protocol]
+name = "mine"
+sum = "{sum}"
+deadline = "10s"
+"""
+USES = {"averages": AVERAGES, "votes": VOTES, "parts": PARTS}
+
+MINE = """
+from typing import Annotated
+import numpy as np
+from msgspec import Meta
+from tacit import Histogram, Phases, ProtocolKeys, SecureSum, add_protocol
+
+class Keys(ProtocolKeys, kw_only=True, frozen=True):
+    sum: Annotated[str, Meta(description="The sum of all parts.")] = "secure"
+
+def number(shard):
+    return shard.features[:, 20].mean()
+
+def frequent(shard):
+    return int(np.bincount(shard.labels).argmax())
+
+class Mean(SecureSum):
+    name, sum = "mean", "protocol.sum"
+
+    def dimension(self, keys):
+        return 2
+
+    def vector(self, keys, shard, public):
+        return np.array([number(shard), 1.0])
+
+    def result(self, keys, total):
+        return total[:1] / total[1]
+
+class Above(SecureSum):
+    name, sum, opens_with, value_bits = "above", "protocol.sum", 1, 2
+
+    def opening(self, keys, found):
+        return found["mean"].value
+
+    def dimension(self, keys):
+        return 1
+
+    def vector(self, keys, shard, public):
+        return np.array([1.0 if number(shard) > public[0] else -1.0])
+
+class Counts(Histogram):
+    name, sum = "counts", "protocol.sum"
+
+    def categories(self, keys):
+        return 10
+
+    def category(self, keys, shard, public):
+        return frequent(shard)
+
+class Mine(Phases):
+    name, summary = "mine", "a mean, how many are above it, and a histogram"
+    learned = {"server": "these", "client": "who takes part"}
+    keys, parts, agrees = Keys, (Mean(), Above(), Counts()), False
+    tolerance = 1e-8
+
+    def oracle(self, keys, over):
+        found = {"mean": [np.mean([number(shard) for shard in over["mean"].values()])]}
+        if "above" in over:
+            found["above"] = [sum(1.0 if number(one) > found["mean"][0] else -1.0 for one in over["above"].values())]
+        if "counts" in over:
+            found["counts"] = np.bincount([frequent(shard) for shard in over["counts"].values()], minlength=10)
+        return found
+
+add_protocol(Mine())
+"""
+
+Ran = Callable[..., Result]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Write the scenario of a use with a sum."""
+    shutil.copy(ROOT / "examples" / "own_sum.py", tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def write(use: str, name: str) -> Path:
+        path = tmp_path / f"{use}.toml"
+        path.write_text(COMMON + USES[use].format(sum=name))
+        return path
+
+    return write
+
+
+def steps_of(path: Path) -> list[str]:
+    """The steps of a client in the sum and its set-up, in the scenario at `path`."""
+    scenario = load(path)
+    steps = [one.name for one in PROTOCOLS[scenario.protocol.name].steps_with(scenario) if one.role == "client"]
+    return [name for name in steps if name.partition(".")[0] in ("setup", "sum", "keys", "ring", "split")]
+
+
+def crash(step: str) -> str:
+    return f'fault=[{{kind = "crash", party = "client/2", at = "{step}"}}]'
+
+
+def equals(use: str, write: Callable[[str, str], Path], result: Result, out: Path) -> bool | None:
+    """Compare a run with its oracle; votes with plain votes of the clients that count."""
+    if use != "votes":
+        return result.equals_plaintext
+    faults = [] if "client/2" in result.round_records[0].counted else [crash("cotrain.learn")]
+    plain = run(load(write("votes", "plain"), faults), out=out / "plain")
+    assert plain.round_records[0].counted == result.round_records[0].counted
+    return plain.labels_digest == result.labels_digest
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("use", USES)
+def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
+    write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
+) -> None:
+    path, struck = write(use, name), 0
+    for number, change in enumerate([[], *([crash(step)] for step in steps_of(path))]):
+        result = run(load(path, change), out=tmp_path / str(number))
+        assert result.outcome == "completed", (change, result.reason)
+        assert equals(use, write, result, tmp_path / str(number)), change
+        struck += len(result.faults)
+        path = write(use, name)
+    assert struck >= 1
