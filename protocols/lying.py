@@ -13,7 +13,7 @@ from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.xclp.lying import LyingAfterDealing, LyingAfterDealingInGraph, LyingWithRestarts
 
-__all__ = ["lying_in"]
+__all__ = ["is_judged", "lying_in"]
 
 _VECTORS: dict[type[Sum], type[Lying]] = {
     SecAgg: LyingToAll,
@@ -34,5 +34,14 @@ def lying_in(label: str, setting: Setting) -> Lying:
     """The lying server of the sum with this `label` in the miniature `setting`. Raises KeyError if there is none."""
     if label in _ROWS:
         return _ROWS[label](setting)
-    kind = {one.kind: one for one in SUMS.values()}[label]
-    return _VECTORS[kind](setting, kind)
+    kind = _kind_of(label)
+    return (_VECTORS.get(kind) or kind.lying)(setting, kind)
+
+
+def is_judged(label: str) -> bool:
+    """True if a lying server of the sum with this `label` is known: it comes with Tacit, or has `Sum.lying`."""
+    return label in _ROWS or (kind := _kind_of(label)) in _VECTORS or kind.lying is not None
+
+
+def _kind_of(label: str) -> type[Sum]:
+    return SUMS[label] if label in SUMS else {one.kind: one for one in SUMS.values()}[label]

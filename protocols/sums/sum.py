@@ -188,6 +188,8 @@ class Sum(Part):
     """True if a few members sign who is in the sum, so that others are shown it to remove noise."""
     tolerates_share: ClassVar[bool] = True
     """True if the share of lost clients in `tolerance` decides."""
+    lying: ClassVar[Any] = None
+    """How a lying server of a sum of your own is tried and judged: a class derived from `sums.lying.base.Lying`."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
 
     @classmethod
