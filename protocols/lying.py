@@ -30,11 +30,25 @@ _ROWS: dict[str, type[Lying]] = {
 }
 
 
+_REPORTS = "prio3 "
+"""The beginning of the labels of reports to two aggregators."""
+
+
+class _OfReports(Lying):
+    """A lying server of reports to two aggregators, which has its own world (`scenarios.chaos.report_world`)."""
+
+    of_vectors = False
+
+
 def lying_in(label: str, setting: Setting) -> Lying:
     """The lying server of the sum with this `label` in the miniature `setting`. Raises KeyError if there is none."""
+    if label.startswith(_REPORTS):
+        return _OfReports(setting)
     if label in _ROWS:
         return _ROWS[label](setting)
     kind = _kind_of(label)
+    if kind not in _VECTORS and kind.lying is None:
+        raise KeyError(f"the sum {label!r} does not say what a lying server knows (Sum.lying)")
     return (_VECTORS.get(kind) or kind.lying)(setting, kind)
 
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from tacit.protocols.lying import is_judged
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos import campaign as chaos
 from tacit.scenarios.chaos.report_lies import report_programs
@@ -129,6 +130,8 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
     few = min(scenario.data.clients, _FEW_CLIENTS if quick else _MOST_CLIENTS)
     found: list[Miniature] = []
     for one in PROTOCOLS[scenario.protocol.name].sums(scenario, few):
+        if not is_judged(one.kind):
+            continue
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one client can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
         miniature = Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits)

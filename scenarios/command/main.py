@@ -11,6 +11,7 @@ import typer
 from tacit.scenarios.command import data, devices
 from tacit.scenarios.command.audit_sum import audit_sum
 from tacit.scenarios.command.campaigns import chaos, sweep
+from tacit.scenarios.command.check_sum import check_sum
 from tacit.scenarios.command.compare import compare
 from tacit.scenarios.command.deploying import certify, deploy_local, gather, join, outline, serve
 from tacit.scenarios.command.events import events
@@ -71,6 +72,7 @@ for _name, _command, _example in (
     ("deploy-local", deploy_local, "tacit deploy-local xclp-digits --set data.limit=240"),
     ("gather", gather, "tacit gather server client-0 client-1 client-2"),
     ("audit-sum", audit_sum, 'tacit audit-sum examples/flower-quickstart --run-config "num-server-rounds=1"'),
+    ("check-sum", check_sum, 'tacit check-sum secure --case "bytes by formula"'),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))
