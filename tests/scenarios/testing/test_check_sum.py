@@ -1,0 +1,176 @@
+"""The conformance suite of sums: every sum that comes with Tacit passes it, and it catches planted mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.scenarios.command.main import app
+from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.testing.conformance import checked
+from tacit.testing import CASES, check_sum
+from tests.chaos.test_planted_weakenings import (
+    guessable_keys,
+    mask_reused,
+    masks_in_every_attempt,
+    no_personal_mask,
+    second_survivors,
+    too_few_clients,
+)
+
+pytest.importorskip("torch")
+
+OWN = Path(__file__).parents[3] / "examples" / "own_sum.py"
+CHEAP = ["equals the oracle", "bytes by formula", "masks are random", "refuses a second sum"]
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_every_sum_is_exact_counted_masked_and_given_once(name: str) -> None:
+    report = check_sum(name, only=CHEAP)
+    found = {one.name: one.status for one in report.cases}
+    sealed = found["masks are random"] == "not judged"  # shares for a committee
+    assert set(found) == set(CHEAP) and list(found.values()).count("passed") == 4 - sealed
+    assert sealed == (name == "committee")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SUMS)
+def test_every_sum_passes_the_quick_suite(name: str) -> None:
+    report = check_sum(name)
+    assert [one.name for one in report.cases] == [*CASES]
+    left = {one.name for one in report.cases if one.status != "passed"}
+    assert left == {"deployed", *(["masks are random"] if name == "committee" else [])}
+
+
+@pytest.mark.long
+def test_a_sum_is_deployed_in_the_thorough_mode() -> None:
+    assert check_sum("secagg+", thorough=True, only=["deployed"]).cases[0].how == "5 processes"
+
+
+# --- planted mistakes
+
+MISTAKES = {
+    "a dropped mask": (
+        "masks are random",
+        [
+            ("settings.joined(words + await settings.mask(me, [seed]))", "settings.joined(words)"),
+            ("settings.joined(mask)", "settings.joined(0 * mask)"),
+        ],
+        "are not masked",
+    ),
+    "a pad for all": (
+        "masks are random", [('me.entropy("split").bytes(32)', "bytes(32)")], "have the same mask",
+    ),
+    "a pad for all rounds": (
+        "masks are random", [('me.entropy("split").bytes(32)', "me.name.encode().ljust(32)")], "have the same mask",
+    ),
+    "a formula that is off": (
+        "bytes by formula", [('"SplitVector": n * (words + 80)', '"SplitVector": n * (words + 84)')],
+        "SplitVector: 13,840 bytes were sent, and the formula (Sum.payloads) gives 13,880",
+    ),
+    "a message without a formula": (
+        "bytes by formula", [(', "MaskSum": words + names', "")], "MaskSum: ",
+    ),
+    "a second answer in a round": (
+        "refuses a second sum", [("if self.may_mask(me):", "if True:")], "sends masked values again for one round",
+    ),
+    "a wrong modulus": (
+        "equals the oracle", [("settings.reduced(total)", "total >> 1 << 1")], "round 1: the sum is not that",
+    ),
+    "a survivor that is left out": (
+        "equals the oracle",
+        [('me.send("helper", SplitSeeds', 'sent.popitem(); me.send("helper", SplitSeeds')],
+        "4 of 5 clients are in the sum, and 5 should be",
+    ),
+    "bytes that depend on the content": (
+        "bytes by prediction", [("settings.joined(mask)", "settings.joined(mask).rstrip(b'\\0') + bytes(mask[0] % 2)")],
+        "",
+    ),
+}  # fmt: skip
+
+
+def planted(folder: Path, changes: list[tuple[str, str]]) -> Path:
+    """A copy of the example with its text changed."""
+    text = OWN.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / "planted.py"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_sum_of_ones_own_is_caught(mistake: str, tmp_path: Path) -> None:
+    case, changes, how = MISTAKES[mistake]
+    (found,) = checked(planted(tmp_path, changes), only=[case]).cases
+    assert found.status == "failed" and how in found.how, found
+    assert f'--case "{case}"' in found.repeat
+
+
+def test_the_unchanged_sum_has_none_of_these_mistakes() -> None:
+    cases = list(dict.fromkeys(case for case, _, _ in MISTAKES.values()))
+    assert [one.status for one in checked(OWN, only=cases).cases] == ["passed"] * len(cases)
+
+
+WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clients, guessable_keys, no_personal_mask]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("plant", WEAKENED, ids=lambda plant: plant.__name__)
+def test_a_weakened_sum_is_caught(plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    cases = ["masks are random", "refuses a second sum", "lying server", "lying server with colluding clients"]
+    assert checked("secure", only=cases).failed
+
+
+# --- the interface
+
+
+def test_a_failed_check_is_one_readable_message(tmp_path: Path) -> None:
+    path = planted(tmp_path, MISTAKES["a formula that is off"][1])
+    with pytest.raises(AssertionError) as caught:
+        check_sum(path, only=["bytes by formula"])
+    text = str(caught.value)
+    assert "check of the sum 'two-servers'" in text and "failed     bytes by formula: SplitVector" in text
+    assert f'repeat: tacit check-sum {path} --case "bytes by formula" --seed 1' in text
+
+
+def test_a_class_in_no_registry_is_checked_and_leaves_none_behind() -> None:
+    class Mine(SecAgg):
+        name = "mine"
+
+    report = check_sum(Mine, only=["bytes by formula"])
+    assert (report.sum, report.cases[0].status) == ("mine", "passed") and "mine" not in SUMS
+
+
+def test_the_command_prints_a_table_and_fails_with_1(tmp_path: Path) -> None:
+    path, file = planted(tmp_path, MISTAKES["a formula that is off"][1]), tmp_path / "found.json"
+    done = CliRunner().invoke(app, ["check-sum", str(path), "--case", "bytes by formula", "--json", str(file)])
+    assert done.exit_code == 1, done.output
+    assert "two-servers" in done.output and "FAILED" in done.output and "0 passed, 1 failed" in done.output
+    assert json.loads(file.read_text())["cases"][0]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nothing.py"], "there is no such file"),
+        (["nothing"], "is no sum; allowed: "),
+        (["secure", "--case", "nothing"], "is no case of the check of a sum; allowed: equals the oracle"),
+        (["secure", "--set", "training.nothing=1"], "training.nothing"),
+        ([str(OWN.parent / "fedadam.py")], "adds 0 sums (none)"),
+    ],
+)
+def test_a_users_mistake_is_one_line_with_exit_code_2(arguments: list[str], problem: str) -> None:
+    done = CliRunner().invoke(app, ["check-sum", *arguments])
+    assert done.exit_code == 2 and problem in " ".join(done.output.split()), done.output
+    assert "Traceback" not in done.output
+
+
+def test_an_unknown_sum_is_refused_in_python() -> None:
+    with pytest.raises(ScenarioError, match="is no sum"):
+        check_sum("nothing")
