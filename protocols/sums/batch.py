@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from tacit.parties.party import Party
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport, PrepareState, Prio3
+from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.sums.helper import SEALING_BYTES
 from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = [
     "CHECKSUM_BYTES", "HELPER_SHARE", "LEADER", "Batch", "Circuit", "Held", "Task", "aggregated",
-    "checksum_of", "prepared", "unsharded",
+    "checksum_of", "noised", "noised_work", "prepared", "unsharded",
 ]  # fmt: skip
 
 LEADER, HELPER_SHARE = 0, 1
@@ -140,17 +141,41 @@ def aggregated(
     return prio3.aggregate(outputs), problems
 
 
-def _hollow_unshard(batch: Batch, own: bytes, other: bytes, count: int) -> Any:
+@hollow(lambda batch, share, noise, seed: share)
+def noised(batch: Batch, share: bytes, noise: AggregatorNoise, seed: bytes) -> bytes:
+    """The aggregate `share` with the noise that an aggregator draws from its `seed`."""
+    field = batch.prio3.field
+    drawn = field.from_ints(noise.drawn(seed, batch.prio3.circuit.output_length).tolist())
+    return field.encode(field.settle(field.decode(share) + drawn))
+
+
+def noised_work(batch: Batch) -> dict[str, int]:
+    """The operations of `noised`."""
+    numbers = batch.prio3.circuit.output_length
+    return {"vector.add": 200 * numbers, "aes.byte": 80 * numbers, "ring.add": numbers}
+
+
+def _hollow_unshard(batch: Batch, own: bytes, other: bytes, count: int, noise: AggregatorNoise | None = None) -> Any:
     return filled(batch.task.shape, np.int64, count)
 
 
 @hollow(_hollow_unshard)
-def unsharded(batch: Batch, own: bytes, other: bytes, count: int) -> NDArray[np.int64] | None:
-    """The sum of `count` reports; None where the helper's share is malformed, or gives what they cannot add up to."""
+def unsharded(
+    batch: Batch, own: bytes, other: bytes, count: int, noise: AggregatorNoise | None = None
+) -> NDArray[np.int64] | None:
+    """The sum of `count` reports; None where the helper's share is malformed, or gives what they cannot add up to.
+
+    With `noise`, whose numbers may be below 0, a number of the sum is that nearest to 0 modulo the field's prime.
+    """
     try:
         total = np.array(batch.prio3.unshard([own, other], count), object)
     except InvalidReport:
         return None
+    if noise is not None:
+        prime = batch.prio3.field.modulus
+        total = np.where(total > prime // 2, total - prime, total)
+        most = count * batch.task.most + noise.reach
+        return total.astype(np.int64) if len(total) == 0 or abs(total).max() <= most else None
     return total.astype(np.int64) if total.max(initial=0) <= count * batch.task.most else None
 
 

@@ -80,7 +80,7 @@ class NoiseSeeds(Message):
 
 
 def asked(requests: Requests, noise: Distributed | None) -> Requests:
-    """The `requests` of a sum with those of the removal, where few clients sign."""
+    """The `requests` of a sum with those of the removal, where few clients sign and others are shown what."""
     if noise is None or not noise.removes:
         return requests
     return replace(requests, others=(*requests.others, SignedSurvivors))

@@ -26,6 +26,10 @@ it has accepted itself. Reports that the server refuses after the helper has acc
 both. A batch that has a basis, the SHA-256 of the model from which clients trained, is the only one with this basis
 that the helper releases: sums of the same values over two sets of clients would show the difference.
 
+With noise each aggregator adds its own to its share, drawn once a batch (`privacy.aggregated`). The helper stores its
+noisy share before it sends it. Asked again for the same reports, also after a crash, it gives the same bytes; another
+draw would halve the noise. The server asks once more where no answer came. Whose reports there are is not covered.
+
 Losses: a client whose report is missing, or is refused, is left out of the round with the reason. A lost helper ends
 the batch, and with it the round; it may return, and the next round begins. Once the aggregate share was asked for, a
 lost helper ends the run, as a secure sum does: its answer may only be late, and a second batch over other clients would
@@ -52,6 +56,7 @@ the signed ones, or by trying names against `bound`), which are refused, and the
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,8 +76,9 @@ from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_si
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Part, Stated
+from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.steps import Step
-from tacit.protocols.sums import helper
+from tacit.protocols.sums import helper, noised_shares
 from tacit.protocols.sums.batch import (
     CHECKSUM_BYTES,
     HELPER_SHARE,
@@ -93,18 +99,9 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
-    "HELPER_LEARNS",
-    "UNOPENED",
-    "WAITS",
-    "Helper",
-    "HelperAggregate",
-    "Report",
-    "Reports",
-    "Tally",
-    "client",
-    "server",
+    "HELPER_LEARNS", "UNOPENED", "WAITS", "Helper", "HelperAggregate", "Report", "Reports", "Tally", "client", "server",
     "wanted_of",
-]
+]  # fmt: skip
 
 _SIGNED_KEY, _SIGNED_REPORT = "helper key", "report"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
@@ -343,22 +340,23 @@ def _sealing_key(secret: bytes, ephemeral: bytes, helper_key: bytes, bound: byte
 
 async def server(
     me: Server, members: Sequence[str], task: Task, least: int, deadline: float, *, basis: bytes = b"",
-    signed: bool = False,
+    signed: bool = False, noise: AggregatorNoise | None = None,
 ) -> Tally:  # fmt: skip
     """Sum the reports of `members`, which they have signed if `signed`. Raises Abort where there is no result.
 
-    The helper hears of an Abort, too.
+    `noise`: that which each aggregator adds to its share, if any. The helper hears of an Abort, too.
     """
     try:
-        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline, signed)
+        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline, signed, noise)
     except Abort as abort:
         me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
         raise
 
 
 async def _count(
-    me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float, signed: bool
-) -> Tally:
+    me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float, signed: bool,
+    noise: AggregatorNoise | None,
+) -> Tally:  # fmt: skip
     task = batch.task
     with me.step("report.keys"):
         verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
@@ -398,9 +396,17 @@ async def _count(
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip
         checksum = checksum_of([sent[name].nonce for name in accepted])
-        me.send(HELPER, AggregateShareWanted(len(accepted), checksum, late))
-        other: HelperAggregate = await from_helper(me, HelperAggregate, deadline)
-        total = await me.compute({"ring.add": task.elements}, unsharded, batch, own, other.share, len(accepted))
+        wanted, other = AggregateShareWanted(len(accepted), checksum, late), b""
+        own = await noised_shares.with_noise(me, batch, own, noise)
+        me.send(HELPER, wanted)
+        with suppress(NoAnswer):
+            other = b"" if noise is None else (await me.recv(HelperAggregate, HELPER, deadline)).share
+        if noise is not None and not other:  # the helper has its noisy share on its disk
+            me.send(HELPER, BatchOpened(verify_key, basis))
+            me.send(HELPER, wanted)
+        other = other or (await from_helper(me, HelperAggregate, deadline)).share
+        arguments = batch, own, other, len(accepted), *(() if noise is None else (noise,))
+        total = await me.compute({"ring.add": task.elements}, unsharded, *arguments)
         if total is None:
             raise Abort("the helper's share of the sum is malformed")
     return Tally(accepted, total)
@@ -481,21 +487,27 @@ class Helper(helper.Helper):
 
     `task` gives what the reports of each round are of, and raises ValueError for a round without reports. `least`: the
     fewest reports of which it releases a sum. With `identities` it signs its keys, and clients sign their reports.
-    `ending` says how its latest batch ended.
+    `noise` gives the noise that it adds to its share in each round, or None. `ending` says how its latest batch ended.
     """
 
     opens = BatchOpened
 
     def __init__(
         self, world: World, task: Callable[[int], Task], least: int, deadline: float, patience: float,
-        identities: Identities | None = None, **access: Any,
+        identities: Identities | None = None, noise: Callable[[int], AggregatorNoise | None] = lambda number: None,
+        **access: Any,
     ) -> None:  # fmt: skip
         super().__init__(world, patience, **access)
+        self.noise = noise
         self.task, self.least, self.deadline = task, least, deadline
         self.identities = identities
 
     async def serve(self, opened: BatchOpened) -> None:
-        """Serve one batch."""
+        """Serve one batch, or give the share with noise of one that was served again."""
+        noise = self.noise(self.round)
+        if noise is not None and self.disk.get(_RELEASED, 0) == self.round:
+            await self._again()
+            return
         with self.step("report.keys"):
             with values_of(self, self.server, "BatchOpened"):
                 if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
@@ -536,7 +548,16 @@ class Helper(helper.Helper):
                 self.disk[_BASES] = [*self.disk.get(_BASES, ()), opened.basis]
             work = {"ring.add": batch.task.elements * len(nonces)}
             share, _ = await self.compute(work, aggregated, batch, held, messages, kept)
+            share = await noised_shares.with_noise(self, batch, share, noise)
+            if noise is not None:
+                noised_shares.keep(self, wanted, share)
             self.send(self.server, HelperAggregate(share))
+
+    async def _again(self) -> None:
+        """Give the share with noise that was stored for this batch, for the same reports, in the same bytes."""
+        wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
+        with self.step("report.collect"):
+            self.send(self.server, HelperAggregate(noised_shares.kept(self, wanted, self.server)))
 
     async def _signed(
         self, batch: Batch, sent: Sequence[HelperPart], identities: Identities
