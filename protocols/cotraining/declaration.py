@@ -24,6 +24,7 @@ from tacit.protocols.cotraining.experiment import (
     names_of,
     questions_of,
     settings_of,
+    votes_noise,
     votes_of,
 )
 from tacit.protocols.cotraining.fedct import NoisyLabels
@@ -46,7 +47,7 @@ from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import Model
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
-from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
+from tacit.protocols.privacy.spending import SEEDED, check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
@@ -137,6 +138,7 @@ PROMISES = {"a lost round changes nothing": Promise(lost_rounds_change_nothing)}
 
 _CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
 _EPSILON = ("privacy.epsilon", "privacy.delta")
+_VOTES_EPSILON = ("privacy.votes_epsilon", "privacy.delta")
 
 
 class Calling(Part):
@@ -200,6 +202,25 @@ class Private(Part):
         asked = tables.privacy.epsilon != "none" or bool(tables.privacy.deviation)
         estimated = sensitivity_cautions(tables.privacy) if self.estimates and asked else []
         return noise_cautions(tables.privacy, tables.entropy) + estimated
+
+
+class NoisyCounts(Part):
+    """Noise that aggregators add to counts of proved votes, if `privacy.votes_epsilon` asks for it."""
+
+    messages = ()
+
+    def check_tables(self, tables: CotrainingTables) -> None:
+        if tables.privacy.votes_epsilon != "none" and tables.cotraining.votes != "prio3":
+            problem = f"{tables.privacy.votes_epsilon:g} needs two aggregators that add noise to the counts, and "
+            problem += f"cotraining.votes is {toml(tables.cotraining.votes)}"
+            raise Problem("privacy.votes_epsilon", f'{problem}; allowed: "none", or cotraining.votes = "prio3"')
+
+    def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+        votes_noise(tables, settings_of(tables, parts))
+
+    def cautions(self, tables: CotrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+        seeded = tables.privacy.votes_epsilon != "none" and tables.entropy == "seeded"
+        return [f"{SEEDED}. No epsilon of this run is a guarantee"] if seeded else []
 
 
 class Shared(Part):
@@ -297,7 +318,8 @@ class Cotraining(Declaration):
 
     @property
     def parts(self) -> Sequence[Taken]:
-        private = () if self.spends is None else (Private(self.estimates),)
+        private: tuple[Part, ...] = () if self.spends is None else (Private(self.estimates),)
+        private += (NoisyCounts(),) if _VOTES_EPSILON[0] in self.own_keys else ()
         votes = VOTES if "cotraining.votes" in self.own_keys else Shared()
         return (ENROLMENT, *private, Calling(), RANDOMISED_LABELS, votes, AGREE, *((STUDENT,) if self.student else ()))
 
@@ -364,7 +386,7 @@ DECLARATIONS = by_name(
         name="fedct",
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
-        own_keys=(*_CONSENSUS, "cotraining.votes"),
+        own_keys=(*_CONSENSUS, "cotraining.votes", *_VOTES_EPSILON),
         shares="the client's label of each public point (with secure or prio3 votes: only how many clients "
         "gave each label)",
         returns=_CONSENSUS_OF_LABELS,
@@ -397,7 +419,7 @@ DECLARATIONS = by_name(
         name="pate",
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
-        own_keys=("cotraining.votes",),
+        own_keys=("cotraining.votes", *_VOTES_EPSILON),
         shares="the client's label of each public point, once (with secure or prio3 votes: only the counts)",
         student=True,
     ),

@@ -31,12 +31,14 @@ from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.identities import identities_of
+from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
 from tacit.protocols.privacy.released import released
-from tacit.protocols.privacy.spending import Spent
+from tacit.protocols.privacy.spending import Spent, spending_on_counts
 from tacit.protocols.sums.chosen import sum_among
 from tacit.protocols.sums.reports import Helper
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumHelper
+from tacit.sim.setting_error import Problem
 from tacit.sim.streams import derive
 from tacit.sim.units import duration
 
@@ -50,6 +52,7 @@ __all__ = [
     "model_bytes",
     "names_of",
     "settings_of",
+    "votes_noise",
     "votes_of",
 ]
 
@@ -119,14 +122,18 @@ class CotrainingRun:
         shards = list(setting.shards.values())
         settings = threatened(settings_of(tables, setting.parts), setting, questions_of(tables))
         spending = None if spends is None else spends(tables, settings, shards, setting.progress)
+        noise = votes_noise(tables, settings) if spends is None else None
         spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(tables, spent))
+        if isinstance(votes := self.settings.votes, ProvedVotes) and noise is not None:
+            self.settings = replace(self.settings, votes=replace(votes, noise=noise))
+            spending = spending_on_counts(tables.privacy, tables.entropy, noise)
         self.clients = setting.randomised.clients(CotrainingClient, self.settings)
         self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.access("server"))
         self.helpers: tuple[Party, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
-            access = {"identities": votes.identities, **setting.access(HELPER)}
+            access = {"identities": votes.identities, "noise": votes.noise_in, **setting.access(HELPER)}
             self.helpers = (Helper(world, self.settings.task, votes.least, deadline, patience, **access),)
         elif votes is not None and votes.sum.has_helper:
             access = setting.access(HELPER)
@@ -157,6 +164,19 @@ class CotrainingRun:
                 client.plan(training.work(client.learner, number == 1, known, points, targets, settings.period))
                 if sharing.needs != "nothing":
                     client.plan(client.learner.predict_work(points))
+
+
+def votes_noise(tables: CotrainingTables, settings: CotrainingSettings) -> AggregatorNoise | None:
+    """The noise of each aggregator on the counts of all rounds; None without any. Raises Problem."""
+    epsilon = tables.privacy.votes_epsilon
+    if epsilon == "none" or not isinstance(settings.votes, ProvedVotes):
+        return None
+    points = max(len(settings.voted(number)) for number in (1, settings.rounds))
+    try:
+        numbers, shift = points * settings.classes, votes_shift(points)
+        return AggregatorNoise(epsilon, tables.privacy.delta, settings.rounds, numbers, shift)
+    except ValueError as error:
+        raise Problem("privacy.votes_epsilon", f"{error}; allowed: a larger number, fewer points or rounds") from None
 
 
 def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:

@@ -423,7 +423,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         public, points = len(settings.public), len(settings.voted(number))
         if isinstance(votes, ProvedVotes):
             task, signed = settings.task(number), votes.identities is not None
-            tally = await reports.server(self, members, task, votes.least, deadline, signed=signed)
+            tally = await reports.server(self, members, task, votes.least, deadline, signed=signed, noise=votes.noise)
             contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
         else:
             total = await votes.sum.total(self, members, settings.summed(number))
@@ -447,7 +447,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
             agreed = await self.compute(work, sharing.agree, counts[:public], voters, settings.classes, seed)
             self.agreed = unlike_others(self, agreed)
             if points > public:
-                asked = counts[public:].astype("<u2").tobytes()
+                asked = counts[public:].clip(0, 2**16 - 1).astype("<u2").tobytes()
                 self.broadcast(contributors, AskedCounts(asked, voters))
         return contributors
 

@@ -68,6 +68,14 @@ class Privacy(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "private."
         ),
     ] = "gaussian"
+    votes_epsilon: Annotated[
+        Annotated[float, Meta(gt=0)] | Literal["none"],
+        about(
+            "With `cotraining.votes` = `prio3`: epsilon of the counts of all rounds together, with `delta`, for the "
+            "replaced data of one client. Each aggregator adds Skellam noise to its share of the counts, so the "
+            "guarantee also holds against one of the two. `none`: no noise."
+        ),
+    ] = "none"
     sensitivity: Annotated[
         int | str,
         about(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from tacit.parties.learning import extras
 from tacit.protocols.privacy import accounting, sensitivity, xor_mechanism
+from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.keys import Privacy
@@ -15,7 +16,7 @@ from tacit.sim.toml_text import toml
 __all__ = [
     "SEEDED", "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
     "sensitivity_cautions", "sensitivity_of",
-    "spending_on_changes", "spending_on_labels", "spending_on_models", "spending_on_votes",
+    "spending_on_changes", "spending_on_counts", "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
 
 _ELEMENT = "one element of one client's data, replaced"
@@ -247,6 +248,28 @@ def spending_on_changes(
             noise=noise.deviation / privacy.clip,
             clip=privacy.clip,
             carried=tuple(carried),
+        )
+
+    return charge
+
+
+def spending_on_counts(privacy: Privacy, entropy: str, noise: AggregatorNoise) -> Spending:
+    """The budget of counts of proved votes, with the `noise` of each of two aggregators in each round."""
+
+    def charge(rounds: int) -> Spent:
+        return Spent(
+            guaranteed=not seeded_caveats(entropy),
+            caveats=seeded_caveats(entropy),
+            mechanism="counts of votes with Skellam noise of each aggregator",
+            neighbours=_CLIENT,
+            covers="whoever sees the counts, and the server or the helper, not both together",
+            rounds=rounds,
+            planned=noise.rounds,
+            delta=noise.delta,
+            delta_round=noise.delta,
+            epsilon=finite(noise.spent(rounds)),
+            epsilon_round=finite(noise.spent(1)),
+            noise=noise.deviation,
         )
 
     return charge

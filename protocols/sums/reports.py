@@ -67,7 +67,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
 from tacit.parties.fleet.fleet import HELPER
-from tacit.parties.party import Party
+from tacit.parties.party import NoAnswer, Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES
