@@ -42,6 +42,7 @@ from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Setting, Tables
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
+from tacit.protocols.histogram import Histogram, NoisyHistograms, fewest
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
@@ -53,7 +54,6 @@ from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.histogram import Histogram, fewest
 from tacit.protocols.sums.reports import Helper
 from tacit.protocols.sums.sum import SumHelper
 from tacit.protocols.sums.summing import AnySum, Chosen, SecureSum
@@ -550,7 +550,8 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
     ) -> None:
         super().__init__(setting.world, clients, setting.faults)
         self._keys, self._protocol, self._server = setting.keys, protocol, server
-        self._shards = setting.shards
+        self._shards, self._entropy = setting.shards, setting.tables.entropy
+        self._noisy = NoisyHistograms(setting.world.taps, protocol.parts, setting.keys)
 
     def sum_up(self) -> Simulated:
         """The results, after all parties have ended."""
@@ -568,6 +569,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
             equals_plaintext=self.equals_oracle(),
             endings=endings,
             silent=self._fault_record.silent(),
+            privacy=self._noisy.spent(self._server.round, self._entropy),
         )
 
     def ending(self, ended: Sequence[Ended]) -> Ending:
@@ -590,7 +592,7 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
 
     def equals_oracle(self) -> bool | None:
         """True if the result equals the oracle's; None without a result."""
-        found = self._server.found
+        found = self._noisy.without_noise(self._server.found)
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 
 
@@ -622,7 +624,9 @@ def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
     if (tasks and sums) or len({one.sum.name for one in sums.values()}) > 1:
         raise Problem("protocol.name", "its parts need different helpers, and a run has one; allowed: one such sum")
     if tasks:
-        return (Helper(setting.world, partial(_task_of, tasks), fewest(keys, called), deadline, patience, **access),)
+        noise = {n: part.noise(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
+        least, access = fewest(keys, called), {"noise": noise.get, **access}
+        return (Helper(setting.world, partial(_task_of, tasks), least, deadline, patience, **access),)
     if not sums:
         return ()
     (first, *_), settings = sums.values(), {number: one.summed for number, one in sums.items()}

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from tacit.protocols.experiment.experiment import Experiment, Setting
     from tacit.protocols.experiment.simulated import Simulated
     from tacit.protocols.federated.server_update import ServerUpdate
-    from tacit.protocols.one_shot import Histogram, OneShot, Phases
+    from tacit.protocols.histogram import Histogram
+    from tacit.protocols.one_shot import OneShot, Phases
     from tacit.protocols.outcome import Abort
     from tacit.protocols.parts import Found, Phase
     from tacit.protocols.plugins import (
@@ -128,7 +129,7 @@ else:
         "Findings": "tacit.scenarios.chaos.campaign.Findings",
         "BadValues": "tacit.protocols.values.BadValues",
         "Found": "tacit.protocols.parts.Found",
-        "Histogram": "tacit.protocols.one_shot.Histogram",
+        "Histogram": "tacit.protocols.histogram.Histogram",
         "NoAnswer": "tacit.parties.party.NoAnswer",
         "Loss": "tacit.scenarios.running.folder.Loss",
         "Message": "tacit.sim.wire.Message",

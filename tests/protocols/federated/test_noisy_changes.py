@@ -46,7 +46,9 @@ STILL = replace(UPDATE, learning_rate=1e-30)  # the model stays as it is, so wha
 def noise_of(
     epsilon: float = 4.0, tolerated: int = 2, components: Kind = "all", rounds: int = 1, excess: Excess = "refuse"
 ) -> Distributed:
-    return Distributed(Rounding(len(START), CLIP), epsilon, 1e-5, rounds, CLIENTS, 1, tolerated, components, excess=excess)
+    return Distributed(
+        Rounding(len(START), CLIP), epsilon, 1e-5, rounds, CLIENTS, 1, tolerated, components, excess=excess
+    )
 
 
 def trained(
