@@ -29,7 +29,7 @@ from tacit.sim.streams import Entropy, derive
 __all__ = ["Distributed", "Excess", "variation_of"]
 
 Excess = Literal["refuse", "charge", "end"]
-"""What becomes of a sum with more losses than are tolerated (`Distributed`)."""
+"""The ways to deal with a sum in which more clients are lost than are tolerated (`Distributed`)."""
 
 _ONE = Fraction(1, 2**103)
 """The bound on the total variation of a draw from any table up to the largest variance: 2^23 entries at most."""

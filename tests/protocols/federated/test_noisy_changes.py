@@ -226,7 +226,7 @@ def test_a_sum_with_more_losses_than_are_tolerated_has_the_noise_that_it_counts_
 def test_clients_refuse_a_round_that_exceeds_epsilon_though_the_server_opens_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Noise is made for one round. A client that crashed and came back after it had masked refuses, too."""
+    """Noise is made for one round. A client that crashed after it had masked, and is back, refuses, too."""
     monkeypatch.setattr(FedAvgServer, "standstill", lambda self, number: "")
     noise = noise_of(excess="end")
     back = Crash("client/3", at="sum.reveal", back_after=0.1)
