@@ -205,11 +205,9 @@ def make_pages(copy: Copy, runs: Path, draft: bool) -> None:
     drawn = [sys.executable, str(DOCS / "convergence.py"), "--out", str(copy.source / "convergence.svg")]
     subprocess.run(drawn, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)})
     (copy.source / "howto").mkdir(exist_ok=True)
-    subprocess.run(
-        [sys.executable, str(DOCS / "sums.py"), str(copy.source / "howto")],
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    for script in ("sums.py", "dropouts.py"):
+        drawn = [sys.executable, str(DOCS / script), str(copy.source / "howto")]
+        subprocess.run(drawn, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     if draft:
         protocol_pages.WITHOUT_RUN = tuple(protocol_pages.PROTOCOLS)
     shared = (("index", protocol_pages.overview()), ("parts", protocol_pages.parts()))

@@ -245,7 +245,8 @@ OPTIONS = (
         'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
         "same for any tolerated losses",
         "a secure average, signed if losses are tolerated; at most as many clients as stated help the server; at most "
-        "the share `privacy.tolerated` of the called clients is lost in a sum",
+        "the share `privacy.tolerated` of the called clients is lost in a sum (with more, `privacy.excess_losses` "
+        "applies)",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
         ("q, changes",),
     ),
