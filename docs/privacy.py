@@ -244,9 +244,8 @@ OPTIONS = (
         "",
         'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
         "same for any tolerated losses",
-        "a secure average, signed if losses are tolerated; at most as many clients as stated help the server; at most "
-        "the share `privacy.tolerated` of the called clients is lost in a sum (with more, `privacy.excess_losses` "
-        "applies)",
+        "a secure average, signed if losses are tolerated; no more clients than stated help the server; at most the "
+        "share `privacy.tolerated` of the clients is lost in a sum, else see `privacy.excess_losses`",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
         ("q, changes",),
     ),

@@ -101,6 +101,7 @@ def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence
         layout.check_change(change.partition("=")[0].strip())
     plans: list[Plan] = []
     places: dict[bytes, int] = {}
+    known: dict[str, Loaded] = {}  # columns that set nothing have the scenarios of their row
     cells = []
     for row, of_row in enumerate(layout.rows):
         line = []
@@ -108,7 +109,10 @@ def plan_table(file: Source, first: Loaded, seeds: int | None, changes: Sequence
             names = (("row", of_row.name), ("column", of_column.name))
             mine = []
             for number in range(seeds or layout.seeds):
-                loaded = read(file, changes, seed=first.scenario.seed + number, cell=layout.sets(row, column))
+                seed, sets = first.scenario.seed + number, layout.sets(row, column)
+                if (same := repr((seed, sets))) not in known:
+                    known[same] = read(file, changes, seed=seed, cell=sets)
+                loaded = known[same]
                 key = msgspec.json.encode(loaded.scenario)
                 if key not in places:
                     places[key] = len(plans)
