@@ -6,6 +6,7 @@
 | convolved | the numbers that convolutions write: gradients, too |
 | convolutions | calls of a convolution, each of which sets its kernel up |
 | values | the numbers that other operations write, or read where they add numbers up |
+| functions | those of the values that a function like an exponential, a softmax or a layer normalisation computes |
 | draws | the numbers that are drawn at random, as by dropout |
 | calls | operations that compute something; views are free |
 
@@ -15,7 +16,8 @@ on a product of points, such as attention among the points of a batch, is taken 
 
 The network is built again for it, inside streams of its own, and dropped afterwards. Recurrent layers and attention are
 counted as the steps that they consist of, also where torch has one kernel for them all, so that counts do not depend
-on the processor. Only an LSTM's calls are those of its one kernel, which the machines of the cost table have.
+on the processor. Only an LSTM's calls and functions are those of its one kernel, which the machines of the cost table
+have.
 """
 
 import inspect
@@ -46,6 +48,7 @@ class Counts:
     convolved: float = 0.0
     convolutions: float = 0.0
     values: float = 0.0
+    functions: float = 0.0
     draws: float = 0.0
     calls: float = 0.0
 
@@ -96,7 +99,8 @@ class _Values(TorchDispatchMode):
         counts, kind = self.counts, function.overloadpacket
         if kind in flop_registry:
             counts["multiply_adds"] += flop_registry[kind](*arguments, **(options or {}), out_val=result) / 2
-        counts["calls"] += not (self._kernels.runs or self._kernels.made(torch._C._current_autograd_node()))
+        in_kernel = self._kernels.runs or self._kernels.made(torch._C._current_autograd_node())
+        counts["calls"] += not in_kernel
         if kind in _CONVOLUTIONS:
             counts["convolved"] += written
             counts["convolutions"] += 1
@@ -106,6 +110,8 @@ class _Values(TorchDispatchMode):
             counts["values"] += max(written, _numbers((arguments, options)))
         else:
             counts["values"] += written
+        if not in_kernel and kind.__name__.rstrip("_") in _FUNCTIONS:
+            counts["functions"] += written
         return result
 
 
@@ -114,6 +120,19 @@ _Values.__torch_dispatch__ = inspect.unwrap(_Values.__torch_dispatch__)  # type:
 
 _aten = torch.ops.aten
 _CONVOLUTIONS = (_aten.convolution, _aten.convolution_backward)
+
+_FUNCTIONS = frozenset((
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
+    "acos", "atan", "erf", "erfc", "sigmoid", "logit", "log_sigmoid_forward", "log_sigmoid_backward", "softplus", "elu",
+    "celu", "selu", "gelu", "gelu_backward", "silu", "silu_backward", "mish", "mish_backward", "_safe_softmax",
+    "_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "logsumexp",
+    "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
+    "_fused_rms_norm", "_fused_rms_norm_backward",
+))  # fmt: skip
+"""The operations that take several times as long for a number as an addition does.
+
+Batch normalisation is none: in inference it takes as long as an addition.
+"""
 
 
 def _numbers(nested: Any) -> int:

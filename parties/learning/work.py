@@ -6,6 +6,7 @@
 | ``train.convolved`` | a number that a convolution writes |
 | ``train.convolution`` | a call of a convolution |
 | ``train.value`` | a number that another operation writes, or reads where it adds numbers up |
+| ``train.function`` | what such a number takes longer if a function like an exponential or a softmax computes it |
 | ``train.draw`` | a number drawn at random, as by dropout; in inference, too |
 | ``train.call`` | a call of torch in a forward or backward pass, whatever its size |
 | ``train.parameter`` | a trained parameter in one step |
@@ -106,6 +107,7 @@ def _passed(kind: str, one: Pass, points: float, batches: float) -> dict[str, fl
     def total(count: Callable[[Counts], float]) -> float:
         return points * count(one.point) + batches * count(one.batch)
 
+    functions = total(lambda counts: counts.functions)
     return {
         f"{kind}.multiply-add": total(lambda counts: counts.multiply_adds),
         f"{kind}.convolved": total(lambda counts: counts.convolved),
@@ -114,4 +116,5 @@ def _passed(kind: str, one: Pass, points: float, batches: float) -> dict[str, fl
         "train.draw": total(lambda counts: counts.draws),
         f"{kind}.call": total(lambda counts: counts.calls),
         f"{kind}.{_BATCHES[kind]}": float(batches),
+        **({f"{kind}.function": functions} if functions else {}),  # so that cost tables without it serve most networks
     }

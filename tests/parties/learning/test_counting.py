@@ -114,6 +114,36 @@ def test_attention_is_counted_with_and_without_gradients(backward: bool) -> None
     assert (passed(network, backward).point.draws > 0) is backward
 
 
+def test_functions_are_counted_of_layers_that_compute_some() -> None:
+    layers = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 32), nn.Softmax(1))
+    functions = passed(layers, backward=False).point.functions
+    assert 64 + 64 + 32 <= functions <= 64 + 2 + 64 + 32  # the mean and the deviation of a layer normalisation count
+    assert passed(layers).point.functions >= 2 * functions - 2
+    plain = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 10))
+    assert passed(plain).point.functions == passed(plain).batch.functions == 0
+
+
+def test_functions_in_the_kernel_of_an_lstm_are_part_of_it() -> None:
+    assert passed(Recurrent(nn.LSTM)).point.functions == 0
+    assert passed(Recurrent(nn.GRU), backward=False).point.functions == 8 * 3 * 16
+
+
+def test_attention_normalises_its_weights_however_it_is_called() -> None:
+    class Attention(nn.Module):
+        def __init__(self, by_hand: bool) -> None:
+            super().__init__()
+            self.by_hand = by_hand
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.reshape(len(x), 1, 8, 8)
+            if self.by_hand:
+                return (x @ x.mT / 8**0.5).softmax(-1) @ x
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    one, other = (passed(Attention(by_hand), backward=False).point for by_hand in (False, True))
+    assert one.functions == other.functions == 8 * 8
+
+
 def test_an_embedding_is_counted_by_the_values_that_it_looks_up() -> None:
     counts = passed(Words(), backward=False)
     assert counts.point.values >= 64 * 4

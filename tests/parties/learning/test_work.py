@@ -1,9 +1,13 @@
+from functools import partial
+
 import pytest
+from torch import nn
 
 from tacit.parties.learning.fitting import measure_costs
 from tacit.parties.learning.jobs import embed_work, size, train_work, trained_size
 from tacit.parties.learning.learner import NetworkLearner
 from tacit.parties.learning.local_update import Addition, LocalUpdate
+from tacit.parties.learning.networks import BUILDERS
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.work import operations
 from tacit.sim.compute import CostTable
@@ -83,6 +87,21 @@ def test_costs_are_measured_for_every_operation() -> None:
     assert set(costs) == set(work)
     assert min(costs.values()) >= 0
     assert max(costs.values()) > 0
+
+
+def test_functions_cost_more_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, spec = CostTable.load(), ModelSpec("linear", (64,), 10)
+    found = []
+    for layer in (nn.ReLU, nn.GELU):
+        body = partial(
+            lambda spec, layer: (nn.Sequential(nn.Linear(64, 512), layer()), nn.Linear(512, 10)), layer=layer
+        )
+        monkeypatch.setitem(BUILDERS, "linear", body)
+        found.append((train_work(spec, LocalUpdate(), 100, 0), embed_work(spec, 100)))
+    for (simple, function), kind in zip(zip(*found, strict=True), ("train", "embed"), strict=True):
+        assert f"{kind}.function" not in simple
+        assert table.duration(function) > table.duration(simple)
+        assert function[f"{kind}.value"] == simple[f"{kind}.value"]
 
 
 def test_more_work_costs_more() -> None:
