@@ -506,6 +506,9 @@ class LinkNetwork:
     def _count(self, journey: Journey, note: str = "", fact: str = "", number: int = 0) -> None:
         near, far, relayed = journey.near, journey.far, journey.near is not journey.source
         self._ledger.count(journey.packet, near.name, far.name, relayed)
+        if not self._trace.uses_digests:  # it only counts
+            self._trace.count += 1
+            return
         self._record("relay" if relayed else "send", journey, near.name, far.name, note, fact, number)
 
     def _record(
@@ -516,7 +519,7 @@ class LinkNetwork:
         if trace.is_watched:
             trace.add(self._event(kind, journey, sender, receiver, why, fact, number=number))
             return
-        if not trace.uses_digests:  # it only counts
+        if not trace.uses_digests:
             trace.count += 1
             return
         shape = (

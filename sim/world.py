@@ -107,6 +107,9 @@ class World:
         """Trace an event that is not a message. `sender`, `origin`, `fact` and `detail` are in no hash
         (`tacit.sim.trace.Event`).
         """
+        if not self.trace.uses_digests:  # it only counts
+            self.trace.count += 1
+            return
         event = Event(
             self.loop.time(), kind, party, step=step, note=note, value=value, sender=sender, origin=origin, fact=fact,
             detail=detail,

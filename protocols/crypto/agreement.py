@@ -97,10 +97,9 @@ class SharedSecret:
         """The `key` of a mask; nothing in a prediction, which makes no masks."""
         return b"" if type(self._extracted) is tuple else self.key(purpose, attempt)
 
-    def mark(self, purpose: str) -> bytes:
+    def mark(self, purpose: str) -> tuple[object, ...]:
         """Return what a key of a stand-in for `purpose` would be derived from: the same at both ends, and no secret."""
-        assert isinstance(self._extracted, tuple)
-        return b"".join(self._extracted) + _info(purpose, self._round, 0, self.names)
+        return self._extracted, purpose, self._round, self.names
 
     def __repr__(self) -> str:
         return f"<secret of {' and '.join(self.names)}>"
@@ -140,11 +139,16 @@ class KeyPair:
         """A stand-in for `agree` in a hollow run, equal on both ends, without any agreement."""
         return sha256(min(self.public, peer) + max(self.public, peer)).digest()
 
+    def stand_in(self, peer: bytes) -> StandIn:
+        """A stand-in for `agree` in a prediction, equal on both ends."""
+        mine = self.public
+        return StandIn(mine + peer if mine < peer else peer + mine)
+
     def __repr__(self) -> str:
         return f"<X25519 key pair, public {self.public.hex()[:16]}>"
 
 
-@predicted(lambda pair, keys: [StandIn(pair.hollow(key)) for key in keys])
+@predicted(lambda pair, keys: list(map(pair.stand_in, keys)))
 @hollow(lambda pair, keys: [pair.hollow(key) for key in keys])
 def agreed(pair: KeyPair, public_keys: Sequence[bytes]) -> list[bytes]:
     """The raw secrets that the owner of `pair` shares with each owner of the `public_keys`.

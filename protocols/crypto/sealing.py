@@ -5,8 +5,6 @@ direction's key, so it never repeats; one key for both directions would repeat e
 two messages and the authentication key.
 """
 
-from hashlib import sha256
-
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -35,7 +33,7 @@ class Direction:
         self._cipher: AESGCM | None = None
 
     def encrypt(self, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-        """Encrypt `plaintext`. In a prediction it stays as it is, with a digest in place of the tag."""
+        """Encrypt `plaintext`. In a prediction it stays as it is, with a hash of Python's in place of the tag."""
         if self._secret.is_stand_in:
             return plaintext + self._digest(nonce, plaintext, associated_data)
         return self.cipher().encrypt(nonce, plaintext, associated_data)
@@ -50,8 +48,8 @@ class Direction:
         return plaintext
 
     def _digest(self, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-        mark = self._secret.mark(self._purpose)
-        return sha256(b"".join((mark, associated_data, nonce, plaintext))).digest()[:TAG_BYTES]
+        content = (self._secret.mark(self._purpose), associated_data, nonce, plaintext)
+        return hash(content).to_bytes(TAG_BYTES, "big", signed=True)  # it never leaves this process
 
     def cipher(self) -> AESGCM:
         if self._cipher is not None:

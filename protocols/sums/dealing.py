@@ -43,7 +43,7 @@ from tacit.parties.client import Client
 from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.parts import Among, Part
@@ -372,7 +372,7 @@ def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int
 
 
 def _predicted_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
-    return [StandIn(pair.hollow(key)) for key in keys], [bytes(len(secrets) * SHARE)] * shares
+    return list(map(pair.stand_in, keys)), [bytes(len(secrets) * SHARE)] * shares
 
 
 @predicted(_predicted_split)
