@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tacit.sim import plugged
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
 from tests.tree import READERS, forget
+from tests.warm import build_commands_once
 
 gc.disable()  # until the tests begin, because imported modules and collected tests stay
 
@@ -139,6 +141,8 @@ _walks = _Walks()
 
 def pytest_collection_finish() -> None:
     """Exclude libraries and tests, which live as long as the session, from garbage collection."""
+    if "typer" in sys.modules:
+        build_commands_once()
     gc.enable()
     spare_for_good()
     gc.callbacks.append(_walks)

@@ -23,13 +23,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["LEARNING", "Process", "Shell", "run", "shell"]
+__all__ = ["LEARNING", "Process", "Shell", "build_commands_once", "run", "shell"]
 
 LEARNING = ("sklearn.tree", "torch")
 """Libraries that parties learn with, which take seconds to import."""
@@ -89,6 +89,29 @@ class Process:
     def kill(self) -> None:
         """End the process by SIGKILL."""
         self.send_signal(signal.SIGKILL)
+
+
+def build_commands_once() -> None:
+    """Let typer build the commands of each of its apps once in this process, and not at every call.
+
+    Those of ``tacit`` take 35 ms. An app that got further commands or groups is built again.
+    """
+    from typer import main
+
+    if hasattr(main.get_command, "__wrapped__"):
+        return
+    build, built = main.get_command, dict[tuple[int, ...], tuple[Any, Any]]()
+
+    @wraps(build)
+    def get_command(app: Any) -> Any:
+        key = (id(app), len(app.registered_commands), len(app.registered_groups))
+        if key not in built:
+            built[key] = (app, build(app))  # with the app, so that no other gets its number
+        return built[key][1]
+
+    main.get_command = get_command
+    if testing := sys.modules.get("typer.testing"):
+        testing._get_command = get_command  # type: ignore[attr-defined]
 
 
 def run(
@@ -226,8 +249,10 @@ def _import() -> None:
     tacit = import_module("tacit")
     for name in tacit.__all__:
         getattr(tacit, name)
-    import_module("tacit.__main__").commands()
+    app = import_module("tacit.__main__").commands()
     sys.modules.pop("tacit.__main__")
+    build_commands_once()
+    import_module("typer.main").get_command(app)
 
 
 def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str]) -> None:
