@@ -17,6 +17,7 @@ from tacit.scenarios.files import plugins
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.process import spare_for_good
 from tacit.sim import plugged
+from tests import leftovers
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
 from tests.tree import READERS, forget
@@ -107,12 +108,25 @@ def whole_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlook, "_kept", {})  # outlooks are not those of an earlier test
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_by_fixtures() -> Iterator[None]:
+    """Fail the last test of a module if the module's fixtures leave anything that tests of other modules see."""
+    before = leftovers.state()
+    yield
+    assert leftovers.differences(before, leftovers.state()) == []
+
+
 @pytest.fixture(autouse=True)
-def no_plugins_afterwards() -> Iterator[None]:
-    """Deactivate a test's plugins after it: workers that another test starts would import their deleted files."""
+def nothing_left(nothing_left_by_fixtures: None) -> Iterator[None]:
+    """Fail a test that leaves anything that other tests see.
+
+    Its plugins are deactivated before: workers that another test starts would import their deleted files.
+    """
+    before = leftovers.state()
     yield
     plugins.give(())
     plugged.use(())
+    assert leftovers.differences(before, leftovers.state()) == []
 
 
 @pytest.fixture(scope="session")
