@@ -207,7 +207,7 @@ def unexplained(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("count", [5, pytest.param(25, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3, pytest.param(25, marks=pytest.mark.long)])
 def test_every_loss_and_missed_deadline_ends_in_a_cause(
     name: str, count: int, quick: Path, tiny: Path, tmp_path: Path
 ) -> None:

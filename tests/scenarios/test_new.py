@@ -103,7 +103,7 @@ def test_a_file_can_be_made_for_every_kind_of_fault(tmp_path: Path, fault: str) 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_file_can_be_made_for_every_network(tmp_path: Path, network: str) -> None:
     run_new_scenario(
-        tmp_path / "one.toml", "--protocol", "fedct", "--clients", "4", "--network", network, "--seed", "5"
+        tmp_path / "one.toml", "--protocol", "fedavg", "--clients", "4", "--network", network, "--seed", "5"
     )
     assert tacit.load(tmp_path / "one.toml").seed == 5
 

@@ -67,7 +67,7 @@ CHANGES = [
     ("fedavg", {"data": {"clients": 30, "limit": 240}, "training": {"averaging": "secagg+"}}),
     ("fedavg", {"data": {"clients": 5}, "training": {"averaging": "secagg+"}}),
     ("fedmatch", {"training": {"share": 0.5, "rounds": 4}, "data": {"labeled_clients": 2}}),
-    ("scaffold", {"training": {"share": 0.5, "rounds": 130}, "data": {"limit": 40}}),
+    ("scaffold", {"training": {"share": 0.5, "rounds": 130}, "data": {"clients": 2, "limit": 40}}),
     ("fedavg", {"data": {"clients": 9, "limit": 90}, "training": {"share": 0.5, "extra": 3, "rounds": 6}}),
     ("scaffold", {"data": {"clients": 6, "limit": 60}, "training": {"share": 0.5, "extra": 2, "rounds": 6}}),
     ("fedavg-then-xclp", {"data": {"clients": 6, "limit": 90}, "training": {"share": 0.5, "extra": 1}}),

@@ -28,7 +28,7 @@ ROBUSTNESS = {name: path for name, path in TESTS.items() if path.parent.name == 
 
 ONCE = {"fedavg-xclp-digits": ["training.rounds=13"]}
 """Scenarios for which one round with cryptography is enough."""
-FEWER = {"fedct-digits": ["cotraining.rounds=3"]}
+FEWER = {"fedct-digits": ["cotraining.rounds=2"], "cotraining-mixed": ["cotraining.rounds=2"]}
 """Scenarios whose later rounds are run only in the long tests."""
 
 
@@ -78,19 +78,9 @@ def test_a_shipped_scenario_meets_its_expectations_after_all_rounds(tmp_path: Pa
     assert_as_expected(carry_out(scenario, name, out=tmp_path / "run"), scenario.expect)
 
 
-LARGER = ("duplicate", "dropout-30-percent")
-"""Scenarios that take seconds at any size, by their transfers and by their rounds: run at other sizes in the long
-tests."""
-
-
-@pytest.mark.parametrize(
-    ("name", "limit"),
-    [
-        pytest.param(name, limit, marks=[pytest.mark.long] if limit > 20 or name in LARGER else [])
-        for limit in (20, 240)
-        for name in ROBUSTNESS
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("limit", [20, 240])
+@pytest.mark.parametrize("name", ROBUSTNESS)
 def test_a_robustness_scenario_meets_its_expectations_at_every_size(tmp_path: Path, name: str, limit: int) -> None:
     scenario = loaded(name, f"data.limit={limit}").scenario
     result = carry_out(scenario, name, out=tmp_path / "run")

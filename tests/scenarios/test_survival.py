@@ -63,7 +63,7 @@ def predict(*arguments: str | Path) -> Result:
 def test_each_predicted_run_ends_like_the_real_run_with_its_seed(title: str) -> None:
     scenario = read(case(title)).scenario
     first = scenario.seed
-    for fate in fates_of(scenario, range(first, first + 5)):
+    for fate in fates_of(scenario, range(first, first + 3)):
         with closing(Simulation(structs.replace(scenario, seed=fate.seed), engine="inline")) as simulation:
             real = simulation.run()
         assert (fate.outcome, fate.reason) == (real.outcome, real.reason)
@@ -103,7 +103,7 @@ EXACT = [
 
 @pytest.mark.parametrize(
     ("name", "changes", "loss", "exact", "runs"),
-    [*((*one, 50) for one in EXACT[:4]), *(pytest.param(*one, 120, marks=pytest.mark.long) for one in EXACT)],
+    [*((*one, 20) for one in EXACT[:4]), *(pytest.param(*one, 120, marks=pytest.mark.long) for one in EXACT)],
 )
 def test_predictions_agree_with_exact_formulas(
     name: str, changes: list[str], loss: str, exact: float, runs: int
@@ -129,7 +129,7 @@ OF_A_COMMITTEE = [
 @pytest.mark.parametrize(
     ("loss", "exact", "runs"),
     [
-        *((*one, 40) for one in OF_A_COMMITTEE[:2]),
+        *((*one, 16) for one in OF_A_COMMITTEE[:2]),
         *(pytest.param(*one, 120, marks=pytest.mark.long) for one in OF_A_COMMITTEE),
     ],
 )
