@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.privacy.distributed import Distributed
@@ -49,8 +51,9 @@ class Member(Client):
     async def main(self) -> None:
         try:
             await self.recv(setup.RoundStart, self.server, 100.0)
-            group, _ = await setup.client(self, self.settings.deadline)
-            await secure_sum.client(self, self.vector, group.secrets, self.settings)
+            group, _ = await setup.client(self, self.settings.deadline, identities=self.settings.identities)
+            settings = replace(self.settings, identities=group.identities)
+            await secure_sum.client(self, self.vector, group.secrets, settings)
             self.ending = "completed"
         except (DismissedError, NoAnswer, Withdrawn) as end:
             self.ending = str(end)
@@ -63,11 +66,15 @@ class Adder(Server):
 
     async def main(self) -> None:
         try:
-            group = await setup.server(self, self.clients, 1, 2, self.settings.deadline)
-            self.total = await secure_sum.server(self, group.names, self.settings)
+            deadline, identities = self.settings.deadline, self.settings.identities
+            group = await setup.server(self, self.clients, 1, 2, deadline, identities=identities)
+            self.total = await secure_sum.server(self, group.names, replace(self.settings, identities=group.identities))
         except Abort as abort:
             self.aborted = str(abort)
             self.dismiss(self.clients, self.aborted, aborted=True)
+
+
+SIGNED = Identities.simulated(1).withstanding(1)
 
 
 class Run:
@@ -178,7 +185,7 @@ def test_noise_that_is_not_needed_is_removed_exactly(components: Kind, lost: int
     gone = [f"client/{2 + i}" for i in range(lost)]
     run = Run(
         words, lose=lambda p: p.type == "MaskedChunk" and p.sender in gone and chunk_of(p).number == 2,
-        noise=noise, word_bits=noise.word_bits,
+        noise=noise, word_bits=noise.word_bits, identities=SIGNED,
     )  # fmt: skip
     left, total = clients_without(*gone), run.server.total
     assert total is not None and total.contributors == left
@@ -201,7 +208,7 @@ def test_noise_of_a_client_that_does_not_reveal_it_stays_in() -> None:
     noise = Distributed(Rounding(30, 1.0), 4.0, 1e-5, 1, COUNT, 1, 2)
     words = [np.zeros(30, np.uint64)] * COUNT
     run = Run(words, lose=lambda p: p.type == "NoiseSeeds" and p.sender == "client/3", noise=noise,
-              word_bits=noise.word_bits)  # fmt: skip
+              word_bits=noise.word_bits, identities=SIGNED)  # fmt: skip
     parts, expected = noise.parts(COUNT), np.zeros(30, np.int64)
     for name in NAMES:
         seeds = Seeds.drawn(parts, run.world.entropy(name, 1, 1, run.server.attempt, "seeds of noise"))
