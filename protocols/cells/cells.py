@@ -2,9 +2,10 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| setup.* | those of `setup` | | | a key for each pair of clients |
+| setup.* | those of `setup` | | | a key for each pair of clients; with other sums than `secure` in each sum |
+| cells.add | PointsHeld | j -> server | 0 | its number of points, where `setup` does not say it |
 | cells.add | | j | | its summand: points summed by cells, and its part of the noise |
-| sum.* | those of `secure_sum` | | 8 a number and client | T + 2 sums, one after another |
+| sum.* | those of `cells.sum` | | | T + 2 sums, one after another |
 | cells.move | Centres | server -> each left | 8 (c + 1) d | the noisy mean and the c centres; before each further sum |
 | cells.move | CellLabels | server -> each left | 2 c | after the last: the label of each cell |
 | cells.label | | j | | each of its points gets the label of its cell |
@@ -64,6 +65,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.life import Observed
+from tacit.protocols import setup
 from tacit.protocols.cells.mechanism import (
     Known,
     Plan,
@@ -77,23 +79,43 @@ from tacit.protocols.cells.mechanism import (
 )
 from tacit.protocols.ledger import release
 from tacit.protocols.one_shot import OneShotClient, OneShotServer
+from tacit.protocols.parts import Choice, Part
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import refuse
-from tacit.protocols.values import BadValues, values_of
+from tacit.protocols.sums.registry import WithSums
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.summing import Chosen
+from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import array_in
 from tacit.sim.wire import Message
 
-__all__ = ["STEPS", "CellLabels", "CellsClient", "CellsServer", "Centres", "OwnNoise", "Released", "client", "server"]
+__all__ = [
+    "STEPS", "CellLabels", "CellsClient", "CellsServer", "Centres", "OwnNoise", "PointsHeld", "Released", "TheSum",
+    "client", "server",
+]  # fmt: skip
+
+
+class TheSum(Part):
+    """The sum that `cells.sum` names."""
+
+    takes = (Choice("cells.sum", WithSums[Part]({}, lambda one: one(), {SecAgg.name: secure_sum.SUM})),)
+    messages = ()
+
 
 STEPS = (
     Step("client", "cells.add", "sum its clipped points by cells, with its part of the noise; before each sum"),
-    secure_sum.SUM,
+    TheSum(),
     Step("client", "cells.label", "label its points by their cells"),
     Step("server", "cells.move", "move the centres by a noisy sum and hand them out; in the end the labels of cells"),
 )
+
+
+class PointsHeld(Message):
+    admits: ClassVar[tuple[str, ...]] = ("Centres",)
+    number: int
 
 
 class Centres(Message):
@@ -146,17 +168,24 @@ class CellsServer(OneShotServer):
     asked: Observed[int] = Observed(int)
 
 
-async def client(me: CellsClient, plan: Plan, group: Group, settings: Sequence[secure_sum.Settings]) -> None:
+Sums = Sequence[secure_sum.Settings] | Sequence[Chosen]
+"""The settings of the T + 2 sums: those with the keys of the group, or sums with a set-up of their own."""
+
+
+async def client(me: CellsClient, plan: Plan, group: Group, settings: Sums) -> None:
     """Take part in all sums, with `settings` (T + 2,), and label the client's points."""
+    deadline = settings[0].deadline
     features, known, noise = me.shard.features, Known.nothing(plan), OwnNoise()
     me.noise = noise
     labels = np.where(me.shard.labeled, me.shard.labels, -1)
     for number, sum_settings in enumerate(settings, 1):
         if number > 1:
-            centres = await me.recv(Centres, me.server, 2 * sum_settings.deadline)
+            centres = await me.recv(Centres, me.server, 2 * deadline)
             with values_of(me, me.server, "Centres"):
                 known = _known(centres.values, plan)
         with me.step("cells.add"):
+            if number == 1 and isinstance(sum_settings, Chosen):
+                me.send(me.server, PointsHeld(len(features)))
             work, entropy = summand_work(len(features), plan, number), me.entropy("cells", number)
             words, own = await me.compute(work, summand, features, labels, known, plan, number, entropy)
             noise.parts[number] = own
@@ -164,8 +193,11 @@ async def client(me: CellsClient, plan: Plan, group: Group, settings: Sequence[s
             refuse(me, f"release sum {number} in round {me.round}")
             raise BadValues(f"sum {number} was asked for in round {me.round}")
         release(me, "sums of private cells", words.tobytes())
-        await secure_sum.client(me, words, group.secrets, sum_settings, number)
-    last = await me.recv(CellLabels, me.server, 2 * settings[-1].deadline)
+        if isinstance(sum_settings, Chosen):
+            await sum_settings.contribute(me, words)
+        else:
+            await secure_sum.client(me, words, group.secrets, sum_settings, number)
+    last = await me.recv(CellLabels, me.server, 2 * deadline)
     with me.step("cells.label"):
         with values_of(me, me.server, "CellLabels"):
             of_cells = _labels(last.labels, plan)
@@ -189,14 +221,37 @@ def _labels(values: bytes, plan: Plan) -> NDArray[np.int64]:
     return labels
 
 
-async def server(me: CellsServer, plan: Plan, group: Group, settings: Sequence[secure_sum.Settings]) -> None:
+async def _points(me: CellsServer, names: Sequence[str], deadline: float) -> dict[str, int]:
+    """The number of points of each of `names`; those that do not say it are lost."""
+    with me.step("cells.move"):
+        answers = (await me.collect(PointsHeld, names, deadline=deadline)).answers
+        found = understood(me, answers, lambda name, said: _checked(said.number))
+        missing = [name for name in names if name not in found]
+        me.lose(missing, "its number of points was not received: the sums go without it")
+        me.dismiss(missing, f"your number of points did not come within {deadline:g} s")
+    return {name: found[name] for name in names if name in found}
+
+
+def _checked(number: int) -> int:
+    if not 0 <= number <= setup.MOST_POINTS:
+        raise ValueError(f"{number} points; allowed: 0 to {setup.MOST_POINTS}")
+    return number
+
+
+async def server(me: CellsServer, plan: Plan, group: Group, settings: Sums) -> None:
     """Release all sums, one after another, over the remaining clients. Raises Abort if too few remain."""
     names, known, points = group.names, Known.nothing(plan), group.points
+    if isinstance(settings[0], Chosen):
+        points = await _points(me, names, settings[0].deadline)
+        names = tuple(points)
     labels = np.zeros(0, np.int64)
     released: list[Released] = []
     for number, sum_settings in enumerate(settings, 1):
         me.asked = number
-        total = await secure_sum.server(me, names, sum_settings)
+        if isinstance(sum_settings, Chosen):
+            total = await sum_settings.total(me, names)
+        else:
+            total = await secure_sum.server(me, names, sum_settings)
         names = total.contributors
         counted = sum(points[name] for name in names)
         with me.step("cells.move"):

@@ -9,21 +9,29 @@ import numpy as np
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.server import Server
 from tacit.protocols.cells import cells
-from tacit.protocols.cells.cells import STEPS, CellsClient, CellsServer
+from tacit.protocols.cells.cells import STEPS, CellsClient, CellsServer, TheSum
 from tacit.protocols.cells.keys import CellsTables
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
+from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
-from tacit.protocols.one_shot import Found, OneRound, OneShot
-from tacit.protocols.parts import Among, Stated, Taken
+from tacit.protocols.one_shot import Enrolment, Found, OneRound, OneShot
+from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import asked, noise_cautions
-from tacit.protocols.setup import Group
+from tacit.protocols.setup import Group, SetUp
 from tacit.protocols.sums import secure_sum
+from tacit.protocols.sums.chosen import OF_TOLERANCE, check_sum_among, sum_among
+from tacit.protocols.sums.registry import SUMS, WithSums
+from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
+from tacit.protocols.sums.summing import Chosen
+from tacit.protocols.sums.whole import Whole
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration
@@ -53,11 +61,40 @@ def _plan(tables: CellsTables, parts: Parts, shards: Mapping[str, Shard]) -> Pla
     return plan_of(tables, next(iter(shards.values())).features.shape[1], len(parts.held.classes))
 
 
+def _sum_of(tables: CellsTables, called: int) -> Sum | None:
+    """The sum that `cells.sum` names, among the `called` clients; None for that with the keys of the set-up."""
+    if tables.cells.sum == SecAgg.name:
+        return None
+    one = sum_among(tables, tables.cells.sum, called, tables.cells.steps + 2)
+    return replace(one, of_run=Assumed(called, max(one.of_run.colluding, tables.cells.colluding), 0))
+
+
+def _check_sum(one: Sum, called: int) -> None:
+    """Raise Problem for a sum in which no party besides the server requires the smallest number of clients."""
+    if not one.sees_all and not one.has_helper:
+        fitting = [name for name, kind in SUMS.items() if kind.sees_all or kind.has_helper]
+        problem = f'"{one.name}" does not fit: its clients do not see who is in a sum, so a server could take it over '
+        problem += "fewer clients than those whose noise is enough"
+        raise Problem("cells.sum", f"{problem}; allowed: {', '.join(fitting)}")
+    check_sum_among(one, called, "cells.sum")
+    try:
+        Whole.of(one, called)
+    except ValueError as error:
+        raise Problem("cells.sum", f"{error}; allowed: a sum of words of 64 bits, such as secure") from None
+
+
+def _summed(chosen: Chosen, among: Among, number: int) -> Among:
+    """`among` with what the formulas of a sum ask."""
+    sizes, history = chosen.summed, (among.names,) * number
+    return replace(among, dimension=sizes.dimension, word_bits=sizes.word_bits, sum=chosen.sum, history=history)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrivateCells(OneShot):
     """The declaration of labels by private cells; with the `plan` of one run, it makes its parties."""
 
     plan: Plan | None = None
+    sum: Sum | None = None
     name = "private-cells"
     summary = "clients label points by cells that they find by secure sums with noise: points and labels are private"
     papers = (
@@ -74,12 +111,30 @@ class PrivateCells(OneShot):
             "and their labels",
         }
     )
-    uses = ("protocol.min_clients", "privacy.epsilon", "privacy.delta", "privacy.clip", "cells.*")
+    uses = (
+        "protocol.min_clients", "privacy.epsilon", "privacy.delta", "privacy.clip", "cells.*", *OF_TOLERANCE,
+        "training.decryptors", "training.decryptor_rounds",
+    )  # fmt: skip
     own_steps = STEPS
+
+    @property
+    def agrees(self) -> bool:  # type: ignore[override]
+        """True if all sums use the keys of one set-up; each other sum has a set-up of its own."""
+        return self.sum is None
+
+    @property
+    def whole(self) -> Sequence[Taken]:
+        beginning = WithSums[Part]({}, lambda one: Enrolment(), {SecAgg.name: SetUp()})
+        return (Choice("cells.sum", beginning), *self.parts)
+
     modules = (secure_sum, cells)
     defines = ("client", "server")
 
-    def _settings(self, keys: Any, plan: Plan) -> list[secure_sum.Settings]:
+    def settings(self, keys: Any, plan: Plan, called: int) -> list[secure_sum.Settings] | list[Chosen]:
+        """The settings of each sum of a run that calls this number of clients."""
+        if self.sum is not None:
+            sizes, limits = [plan.size(n) for n in range(1, plan.sums + 1)], (keys.min_clients, duration(keys.deadline))
+            return [Chosen(self.sum, SumSettings(size, called, *limits)) for size in sizes]
         return [
             secure_sum.Settings(
                 plan.size(number), min_clients=keys.min_clients, deadline=duration(keys.deadline), assumed=plan.assumed
@@ -89,17 +144,17 @@ class PrivateCells(OneShot):
 
     async def client(self, me: Client, keys: Any, group: Group) -> None:
         assert self.plan is not None and isinstance(me, CellsClient)
-        await cells.client(me, self.plan, group, self._settings(keys, self.plan))
+        await cells.client(me, self.plan, group, self.settings(keys, self.plan, me.called))
 
     async def server(self, me: Server, keys: Any, group: Group) -> Found:
         assert self.plan is not None and isinstance(me, CellsServer)
-        await cells.server(me, self.plan, group, self._settings(keys, self.plan))
+        await cells.server(me, self.plan, group, self.settings(keys, self.plan, len(me.clients)))
         last = me.released[-1]
         return Found(last.contributors, np.concatenate([last.centres.ravel(), last.labels]))
 
     def build(self, setting: Setting) -> OneRound:
         plan = _plan(setting.tables, setting.parts, setting.shards)
-        return _Run(setting, PrivateCells(plan=plan))
+        return _Run(setting, PrivateCells(plan=plan, sum=_sum_of(setting.tables, len(setting.shards))))
 
     def check_tables(self, tables: CellsTables) -> None:
         own, least = tables.cells, tables.protocol.min_clients
@@ -116,6 +171,8 @@ class PrivateCells(OneShot):
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         super().check_data(tables, parts, shards)
         plan, points = _plan(tables, parts, shards), sum(counted(shards)[0].values())
+        if (one := _sum_of(tables, len(shards))) is not None:
+            _check_sum(one, len(shards))
         if problem := plan.problem(points, len(shards)):
             raise Problem("privacy.epsilon", f"{toml(tables.privacy.epsilon)}: {problem}; allowed: a larger one")
 
@@ -128,14 +185,28 @@ class PrivateCells(OneShot):
     def colluding(self, tables: Any) -> int:
         return int(tables.cells.colluding)
 
+    def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
+        if (one := _sum_of(tables, clients)) is None:
+            return super().sums(tables, clients)
+        least, colluding = max(tables.cells.colluding + 2, tables.protocol.min_clients), tables.cells.colluding
+        return [SumBounds(one.kind, least, colluding=colluding)] if one.kind else []
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        if (one := _sum_of(tables, called)) is None:
+            return super().openings(tables, called)
+        return [one.opening(called, max(tables.cells.colluding + 2, tables.protocol.min_clients))]
+
     def takings(
         self, tables: Any, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]]:
         plan, among = _plan(tables, parts, shards), Among(*counted(shards))
-        sums = [((secure_sum.SUM,), replace(among, dimension=plan.size(number + 1))) for number in range(plan.sums)]
+        sums = [((TheSum(),), replace(among, dimension=plan.size(number + 1))) for number in range(plan.sums)]
+        if (one := _sum_of(tables, len(shards))) is not None:
+            own = PrivateCells(plan=plan, sum=one).settings(tables.protocol, plan, len(shards))
+            sums = [((TheSum(),), _summed(one, among, n)) for n, one in enumerate(own) if isinstance(one, Chosen)]
         centres = sizes.FLOAT_BYTES * (plan.count + 1) * plan.dimension
-        own = {"Centres": (plan.sums - 1) * len(shards) * centres, "CellLabels": len(shards) * 2 * plan.count}
-        return [(self.whole[:1], among), *sums, ((Stated(own),), among)]
+        sent = {"Centres": (plan.sums - 1) * len(shards) * centres, "CellLabels": len(shards) * 2 * plan.count}
+        return [(self.whole[:1], among), *sums, ((Stated(sent),), among)]
 
     def waits(self, tables: Any) -> int:
         """The number of deadlines that all sums take at most."""
@@ -155,6 +226,13 @@ class _Run(OneRound):
         self.observer.plan, self.observer.entropy = protocol.plan, setting.tables.entropy
         self.observer.delta = setting.tables.privacy.delta
         self.observer.classes = tuple(map(str, setting.parts.held.classes))
+        if protocol.sum is not None and protocol.sum.has_helper:
+            sums = protocol.settings(setting.keys, protocol.plan, len(setting.shards))
+            patience = protocol.waits(setting.tables) * duration(setting.keys.deadline)
+            of_round = {number: one.summed for number, one in enumerate(sums, 1) if isinstance(one, Chosen)}
+            access = setting.access(HELPER)
+            self.helpers = (SumHelper(setting.world, protocol.sum, of_round.__getitem__, patience, **access),)
+            self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
 
 DECLARATIONS = by_name(PrivateCells())

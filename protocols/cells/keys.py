@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.table import Keys, about
 
@@ -40,6 +41,16 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             lt=1,
         ),
     ] = 0.6
+    sum: Annotated[
+        str,
+        about(
+            "The secure sum that adds the clients' points and noise. Someone besides the server must require "
+            "`protocol.min_clients` of each sum, so sums whose clients do not see who takes part do not fit, unless "
+            "they have a `helper`: {listed}.",
+            registry=SUMS,
+            listed=SUMS,
+        ),
+    ] = "secure"
     colluding: Annotated[
         int,
         about(

@@ -343,7 +343,7 @@ class Sum(Part):
     async def received(
         self, me: Server, kind: type[M], names: Sequence[str], settings: SumSettings, read: Callable[[M], R]
     ) -> dict[str, R]:
-        """What `read` returns for the message of a `kind` of each of `names`; those without a valid one are lost.
+        """The result of `read` for the message of a `kind` of each of `names`; those without a valid one are lost.
 
         `read` raises ValueError for invalid content. Raises Abort if too few clients are left.
         """
@@ -355,7 +355,7 @@ class Sum(Part):
         self, me: Server, names: Sequence[str], there: Container[str], settings: SumSettings,
         why: str = "its masked values were not received",
     ) -> tuple[str, ...]:  # fmt: skip
-        """Those of `names` that are `there`, in order; the others are lost, with the reason `why`.
+        """The part of `names` that is `there`, in order; the others are lost, with the reason `why`.
 
         Raises Abort if too few clients are left.
         """

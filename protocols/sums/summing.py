@@ -48,6 +48,11 @@ class Chosen:
     quantised: Quantised | None = None
 
     @property
+    def deadline(self) -> float:
+        """The longest wait of the server, in virtual seconds."""
+        return self.settings.deadline
+
+    @property
     def whole(self) -> Whole:
         """How the sum carries words of 64 bits."""
         return Whole.of(self.sum, self.settings.called)

@@ -1,6 +1,6 @@
 """Everything that sums takes any secure sum, ours and a plugin's: results equal the oracle, whoever is lost.
 
-The uses are averages of models, votes, and a user's own protocol of two sums and a histogram.
+The uses are averages of models, votes, private cells, and a user's own protocol of two sums and a histogram.
 """
 
 import shutil
@@ -61,7 +61,20 @@ name = "mine"
 sum = "{sum}"
 deadline = "10s"
 """
-USES = {"averages": AVERAGES, "votes": VOTES, "parts": PARTS}
+CELLS = """
+[protocol]
+name = "private-cells"
+min_clients = 3
+deadline = "10s"
+[cells]
+count = 2
+steps = 1
+sum = "{sum}"
+[privacy]
+epsilon = 8.0
+clip = 5.0
+"""
+USES = {"averages": AVERAGES, "votes": VOTES, "parts": PARTS, "cells": CELLS}
 
 MINE = """
 from typing import Annotated
@@ -166,8 +179,10 @@ def equals(use: str, write: Callable[[str, str], Path], result: Result, out: Pat
     return plain.labels_digest == result.labels_digest
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("use", USES)
+FITTING = [(use, name) for use in USES for name in NAMES if (use, name) != ("cells", "secagg+")]
+
+
+@pytest.mark.parametrize(("use", "name"), FITTING)
 def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
     write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
 ) -> None:
@@ -179,3 +194,39 @@ def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
         struck += len(result.faults)
         path = write(use, name)
     assert struck >= 1
+
+
+def test_cells_refuse_a_sum_whose_clients_do_not_see_who_takes_part(write: Callable[[str, str], Path]) -> None:
+    with pytest.raises(ScenarioError, match=r"cells\.sum: \"secagg\+\" does not fit: .*allowed: secure, lightsecagg"):
+        run(load(write("cells", "secagg+")))
+
+
+@pytest.mark.parametrize(("use", "key"), [("votes", r"cotraining\.votes"), ("averages", r"training\.averaging")])
+def test_an_unknown_sum_is_an_error_that_lists_the_known_ones(
+    write: Callable[[str, str], Path], use: str, key: str
+) -> None:
+    with pytest.raises(ScenarioError, match=key + ".*secagg.*two-servers.*did you mean two-servers"):
+        load(write(use, "two-server"))
+
+
+def test_signed_sets_do_not_go_with_clients_that_see_no_set(write: Callable[[str, str], Path]) -> None:
+    with pytest.raises(ScenarioError, match=r"protocol\.identity: \"signed\" does not go with cotraining\.votes"):
+        run(load(write("votes", "secagg+"), ['protocol.identity="signed"', "training.corrupt_clients=0.1"]))
+
+
+@pytest.mark.parametrize("use", ["averages", "votes", "parts", "cells"])
+@pytest.mark.parametrize("name", [*SUMS, OWN])
+def test_bytes_of_a_sum_equal_its_formula_and_its_prediction(
+    write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
+) -> None:
+    if (use, name) not in FITTING:
+        return
+    scenario = load(write(use, name))
+    counted = {row.type: row.payload for row in run(scenario, out=tmp_path / "run").bytes}
+    predicted = {row.type: row.payload for row in predict(scenario).bytes}
+    assert predicted == counted
+    parts, shards, _ = parts_of(scenario)
+    formula = PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards)
+    assert {kind: size for kind, size in formula.items() if size} == {
+        kind: size for kind, size in counted.items() if size and kind in formula
+    }
