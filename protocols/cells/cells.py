@@ -168,7 +168,7 @@ class CellsServer(OneShotServer):
     asked: Observed[int] = Observed(int)
 
 
-Sums = Sequence[secure_sum.Settings] | Sequence[Chosen]
+Sums = Sequence[secure_sum.Settings | Chosen]
 """The settings of the T + 2 sums: those with the keys of the group, or sums with a set-up of their own."""
 
 

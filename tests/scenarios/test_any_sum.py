@@ -4,14 +4,18 @@ The uses are averages of models, votes, private cells, and a user's own protocol
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tacit import Result, load, run
+from tacit import Result, load, predict, run
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.registry import SUMS
+from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.prediction import predicted
+from tacit.scenarios.schema.scenario import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 OWN = "two-servers"
@@ -179,6 +183,17 @@ def equals(use: str, write: Callable[[str, str], Path], result: Result, out: Pat
     return plain.labels_digest == result.labels_digest
 
 
+def check_bytes(path: Path, result: Result) -> None:
+    """Check that each type of message has the bytes of the formula and of the prediction."""
+    rows = [(row.step, row.type, row.messages, row.payload) for row in byte_rows(result.folder)]
+    seen = predict(load(path), seeds=1).rows
+    assert [(row.step, row.type, row.messages, row.payload) for row in seen] == rows
+    counted: Counter[str] = Counter()
+    for _, kind, _, payload in rows:
+        counted[kind] += payload
+    assert predicted(result.folder, counted) == counted
+
+
 FITTING = [(use, name) for use in USES for name in NAMES if (use, name) != ("cells", "secagg+")]
 
 
@@ -187,10 +202,13 @@ def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
     write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
 ) -> None:
     path, struck = write(use, name), 0
-    for number, change in enumerate([[], *([crash(step)] for step in steps_of(path))]):
-        result = run(load(path, change), out=tmp_path / str(number))
-        assert result.outcome == "completed", (change, result.reason)
-        assert equals(use, write, result, tmp_path / str(number)), change
+    whole = run(load(path), out=tmp_path / "whole")
+    assert whole.outcome == "completed" and equals(use, write, whole, tmp_path / "whole"), whole.reason
+    check_bytes(write(use, name), whole)
+    for number, step in enumerate(steps_of(path)):
+        result = run(load(path, [crash(step)]), out=tmp_path / str(number))
+        assert result.outcome == "completed", (step, result.reason)
+        assert equals(use, write, result, tmp_path / str(number)), step
         struck += len(result.faults)
         path = write(use, name)
     assert struck >= 1
@@ -212,21 +230,3 @@ def test_an_unknown_sum_is_an_error_that_lists_the_known_ones(
 def test_signed_sets_do_not_go_with_clients_that_see_no_set(write: Callable[[str, str], Path]) -> None:
     with pytest.raises(ScenarioError, match=r"protocol\.identity: \"signed\" does not go with cotraining\.votes"):
         run(load(write("votes", "secagg+"), ['protocol.identity="signed"', "training.corrupt_clients=0.1"]))
-
-
-@pytest.mark.parametrize("use", ["averages", "votes", "parts", "cells"])
-@pytest.mark.parametrize("name", [*SUMS, OWN])
-def test_bytes_of_a_sum_equal_its_formula_and_its_prediction(
-    write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
-) -> None:
-    if (use, name) not in FITTING:
-        return
-    scenario = load(write(use, name))
-    counted = {row.type: row.payload for row in run(scenario, out=tmp_path / "run").bytes}
-    predicted = {row.type: row.payload for row in predict(scenario).bytes}
-    assert predicted == counted
-    parts, shards, _ = parts_of(scenario)
-    formula = PROTOCOLS[scenario.protocol.name].sent_bytes(scenario, parts, shards)
-    assert {kind: size for kind, size in formula.items() if size} == {
-        kind: size for kind, size in counted.items() if size and kind in formula
-    }
