@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from tacit.protocols.sums.registry import SUMS
 from tests import tree
 from tests.tree import LAYERS, ROOT, Nodes
 
@@ -144,6 +145,16 @@ def test_a_module_imports_from_its_own_floor_and_below() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(imported()) == []
+
+
+def test_no_secure_sum_imports_another() -> None:
+    """Sums share what is below them; `registry` lists their modules."""
+    sums = {kind.__module__ for kind in SUMS.values()}
+    found = imported()
+    assert [(one, other) for one in sorted(sums) for other in sorted(sums & found[one])] == []
+    beside = {name for name in found if name.startswith("tacit.protocols.sums.")} - sums
+    below = [name for name in beside if sums & found[name] and any(name in found[one] for one in sums)]
+    assert below == []
 
 
 def test_a_circle_of_imports_is_detected() -> None:

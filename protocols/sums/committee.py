@@ -75,7 +75,7 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
-from tacit.protocols.sums.members import drawn, exceeded_by
+from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
 from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
@@ -205,22 +205,6 @@ class Committee:
             f"{self.tolerated} may be lost ({self.members - self.quorum} before signing, "
             f"{self.members - self.needed} before answering); blocks of {self.block}{rare}"
         )
-
-
-def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
-    """A bit for each of `among`, set for those that are `chosen`."""
-    known = frozenset(chosen)
-    return np.packbits([name in known for name in among]).tobytes()
-
-
-def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
-    """The elements of `among` whose bit is set. Raises ValueError for a wrong number of bits."""
-    if len(data) != packed_bytes(len(among), 1):
-        raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
-    found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))
-    if found[len(among) :].any():
-        raise ValueError(f"bits after the last of {len(among)} are set")
-    return tuple(name for name, bit in zip(among, found, strict=False) if bit)
 
 
 @hollow(lambda shares, packing, dimension, seeded: unknown(packing.length(dimension)))

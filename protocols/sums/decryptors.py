@@ -57,9 +57,8 @@ from tacit.protocols.parts import Among, Part, messages_in
 from tacit.protocols.setup import STEPS, Group, SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
-from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.members import SigningKeys, drawn, exceeded_by
+from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named
 from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import carries, enter, refuse
 from tacit.protocols.sums.sum import WITH_SIGNING_KEYS

@@ -89,7 +89,6 @@ from tacit.protocols.parts import Among, Opening, Taken, messages_in
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, neighbours, removal
-from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import (
     Decryptors,
@@ -103,6 +102,7 @@ from tacit.protocols.sums.decryptors import (
     sealed,
 )  # fmt: skip
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
+from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.quorum import STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.round_graph import Round, drawn_sums

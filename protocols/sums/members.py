@@ -16,18 +16,21 @@ with P[X > x] at most a given probability. It is computed exactly, in whole numb
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 
+import numpy as np
+
 from tacit.parties.client import Client
 from tacit.parties.party import Party
+from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import KEY_BYTES, Identities, public_half
 from tacit.protocols.setup import Group, Keys
 from tacit.sim.streams import derive
 
-__all__ = ["SigningKeys", "above", "drawn", "exceeded_by", "with_keys"]
+__all__ = ["SigningKeys", "above", "bits", "drawn", "exceeded_by", "named", "with_keys"]
 
 
 def drawn(group: Group, count: int) -> tuple[str, ...]:
@@ -87,3 +90,19 @@ class SigningKeys:
 def with_keys(group: Group, private: Mapping[str, bytes]) -> Group:
     """`group` with the keys of its round, which its clients contributed, for identities. `private`: those held here."""
     return replace(group, identities=Identities(group.contributions, private).bound(group.digest))
+
+
+def bits(chosen: Sequence[str], among: Sequence[str]) -> bytes:
+    """A bit for each of `among`, set for those that are `chosen`."""
+    known = frozenset(chosen)
+    return np.packbits([name in known for name in among]).tobytes()
+
+
+def named(data: bytes, among: Sequence[str]) -> tuple[str, ...]:
+    """The elements of `among` whose bit is set. Raises ValueError for a wrong number of bits."""
+    if len(data) != packed_bytes(len(among), 1):
+        raise ValueError(f"{len(among)} bits take {packed_bytes(len(among), 1)} bytes, not {len(data)}")
+    found = np.unpackbits(np.frombuffer(bytes(data), np.uint8))
+    if found[len(among) :].any():
+        raise ValueError(f"bits after the last of {len(among)} are set")
+    return tuple(name for name, bit in zip(among, found, strict=False) if bit)

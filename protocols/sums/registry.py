@@ -40,4 +40,4 @@ class WithSums(Mapping[str, T]):
         return iter(dict.fromkeys((*self._own, *SUMS)))
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)

@@ -20,10 +20,10 @@ from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.outcome import Abort
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import decryptors, flamingo
-from tacit.protocols.sums.committee import bits
 from tacit.protocols.sums.consistency import Agreed
 from tacit.protocols.sums.decryptors import KeyRing, KeysKept
 from tacit.protocols.sums.flamingo import Flamingo, MaskedVector, RoundBegins, RoundLabels, RoundOpening
+from tacit.protocols.sums.members import bits
 from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free

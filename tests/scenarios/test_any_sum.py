@@ -26,11 +26,11 @@ seed = 3
 engine = "inline"
 plugins = ["own_sum.py", "mine.py"]
 [data]
-clients = 6
+clients = 7
 limit = 120
 labeled = 0.5
 [training]
-tolerated_dropouts = 0.17
+tolerated_dropouts = 0.15
 corrupt_clients = 0.1
 """
 AVERAGES = """
