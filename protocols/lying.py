@@ -41,15 +41,16 @@ class _OfReports(Lying):
 
 
 def lying_in(label: str, setting: Setting) -> Lying:
-    """The lying server of the sum with this `label` in the miniature `setting`. Raises KeyError if there is none."""
+    """The lying server of the sum with this `label` in the miniature `setting`; without a view if it `is_judged` not.
+
+    Raises KeyError for an unknown label.
+    """
     if label.startswith(_REPORTS):
         return _OfReports(setting)
     if label in _ROWS:
         return _ROWS[label](setting)
     kind = _kind_of(label)
-    if kind not in _VECTORS and kind.lying is None:
-        raise KeyError(f"the sum {label!r} does not say what a lying server knows (Sum.lying)")
-    return (_VECTORS.get(kind) or kind.lying)(setting, kind)
+    return (_VECTORS.get(kind) or kind.lying or Lying)(setting, kind)
 
 
 def is_judged(label: str) -> bool:

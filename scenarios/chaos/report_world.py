@@ -31,7 +31,7 @@ from tacit.protocols.sums.refusal import may_answer
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.report_view import HelperView, LeaderView
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
-from tacit.scenarios.chaos.server_world import _NOTHING, Called, Miniature, Outcome, _FreshWorld
+from tacit.scenarios.chaos.server_world import _NOTHING, Called, FreshWorld, Miniature, Outcome
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import Free
 from tacit.sim.streams import generator
@@ -85,7 +85,7 @@ def perform_reports(miniature: Miniature, program: Program) -> Outcome:
 def _performed(
     miniature: Miniature, program: Program, drawing: int
 ) -> tuple[LeaderView | HelperView, dict[str, list[Message]], str]:
-    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False)
+    world = FreshWorld(miniature.seed, cost=Free(), hashed=False)
     world.drawing = drawing
     task = _TASKS[miniature.kind.removesuffix(_SIGNED)]
     identities = Identities.simulated(miniature.seed) if signs(miniature) else None

@@ -5,6 +5,7 @@ masked values leave a client (`Sum.masked`), whatever the sum computes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -13,18 +14,23 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from tacit.parties.life import Present
+from tacit.parties.party import NoAnswer
+from tacit.parties.playing import play
 from tacit.protocols.crypto.words import packed_bytes
+from tacit.protocols.outcome import Abort
 from tacit.protocols.sums.masking import read
-from tacit.scenarios.chaos.server_noise import Asking, asked_again
+from tacit.protocols.values import BadValues
+from tacit.scenarios.chaos.miniature import Miniature
+from tacit.scenarios.chaos.server_world import Calling, Contributor, FreshWorld, contribute, inputs_of
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.faults import Crash
+from tacit.sim.compute import Free
 from tacit.sim.taps import Taps
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
+from tacit.sim.world import World
 
-__all__ = ["ask_for_masks", "masked_vectors", "not_random"]
+__all__ = ["REQUESTS", "ask_for_masks", "masked_vectors", "not_random"]
 
-_AWAY = "1s"
 _FEWEST = 32
 """The fewest words of a vector that is judged."""
 _CLOSE = 16
@@ -33,45 +39,81 @@ _MOST = 0.5
 """The largest share of words close to 0 among 32 or more random ones; a larger one has a probability below 2^-25."""
 
 
-def ask_for_masks(scenario: Scenario, asking: Asking, kinds: Sequence[type[Message]]) -> tuple[int, str]:
-    """Let the server of `scenario` repeat its requests; returns the number of masked messages and what is wrong, or "".
+Request = tuple[int, int, bool]
+"""A request for a sum: the number of the round, that of the model it begins with, and true if all clients' machines
+fail and come back before."""
 
-    At most one set of masked values, in messages of `kinds`, may leave a client for a round, and for a model that
-    rounds begin with.
+REQUESTS: dict[str, tuple[Request, ...]] = {
+    "asks again in the same round": ((1, 1, False), (1, 1, False)),
+    "asks again in the same round, after a crash": ((1, 1, False), (1, 1, True)),
+    "asks again in a later round, for the same model": ((1, 1, False), (2, 1, False)),
+    "asks again in a later round, after a crash": ((1, 1, False), (2, 1, True)),
+    "asks for an earlier model, after another": ((1, 1, False), (2, 2, False), (3, 1, False)),
+    "asks in an earlier round": ((1, 1, False), (2, 2, False), (1, 2, False)),
+}
+"""The ways in which a server asks for more than one sum of the same vectors, each with its requests."""
+
+
+def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequence[type[Message]]) -> tuple[int, str]:
+    """Run the sum of `miniature` with a server that makes all `requests`, with the production code of all parties.
+
+    Returns the number of masked messages, in `kinds`, that left clients, and what is wrong, or "": only one set of
+    masked values may leave a client for a round, and for a model.
     """
-    count = scenario.data.clients
-    fails = (Crash(f"client/{j}", at=asking.at, back_after=_AWAY) for j in range(count))
-    small = structs.replace(scenario, entropy="os", fault=tuple(fails) if asking.at else ())
-    names, left = {kind.__name__ for kind in kinds}, dict[tuple[str, str, Any], dict[tuple[int, ...], set[bytes]]]()
-    sent_ones = 0
+    world, names = FreshWorld(miniature.seed, cost=Free(), hashed=False), {kind.__name__ for kind in kinds}
+    left: dict[tuple[str, str, Any], dict[tuple[int, ...], set[bytes]]] = {}
+    values = inputs_of(miniature)
+    clients = [Contributor(world, name, values, miniature, contribute) for name in miniature.names]
+    server = _Repeating(world, miniature, requests, clients)
+    parties: Present[Any] = Present(clients)
+    count = 0
 
-    def watch(parties: Any, taps: Taps) -> None:
-        present: Present[Any] = Present(parties)
+    def sent(packet: Packet) -> None:
+        nonlocal count
+        if packet.type not in names:
+            return
+        count += 1
+        model = parties[packet.sender].disk.get("called over", b"")
+        stamp = packet.round, packet.attempt, packet.incarnation
+        for what, key in (("round", packet.round), ("model", model)):
+            left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(packet.digest)
 
-        def sent(packet: Packet) -> None:
-            nonlocal sent_ones
-            if packet.type not in names:
-                return
-            sent_ones += 1
-            over = present[packet.sender].disk.get("called over", b"")
-            stamp = packet.round, packet.attempt, packet.incarnation
-            for what, key in (("round", packet.round), ("model", over)):
-                left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(packet.digest)
-
-        taps.sent.append(sent)
-
-    failure = asked_again(small, asking, watch)
-    if failure:
-        return sent_ones, f"a client's program fails: {failure}"
+    world.taps.sent.append(sent)
+    try:
+        world.loop.run(play([server, *server.lying.helpers(world), *clients], server))
+    except Exception as error:
+        if server.failure is not None:
+            raise
+        return count, f"a client's program fails: {type(error).__name__}: {error}"
+    finally:
+        world.loop.finish()
     for (party, what, _), stamps in left.items():
         first, *later = stamps.values()
         if any(digests - first for digests in later):
-            (number, attempt, *_), *_ = [*stamps][1:]
-            return (
-                sent_ones,
-                f"{party} sends masked values again for one {what}, in attempt {attempt} of round {number}",
-            )
-    return sent_ones, ""
+            number, attempt, _ = list(stamps)[-1]
+            where = f"in attempt {attempt} of round {number}"
+            return count, f"{party} sends masked values again for one {what}, {where}"
+    return count, ""
+
+
+class _Repeating(Calling):
+    """The production server, which makes all `requests`, one after another."""
+
+    def __init__(
+        self, world: World, miniature: Miniature, requests: Sequence[Request], machines: Sequence[Contributor]
+    ) -> None:
+        super().__init__(world, miniature.names)
+        self.miniature, self.requests, self.lying, self.aborts = miniature, requests, miniature.lying, []
+        self._machines = machines
+
+    async def main(self) -> None:
+        for number, model, crash in self.requests:
+            for machine in self._machines if crash else ():
+                machine.device.crash()
+                machine.device.rejoin()
+            with suppress(Abort, NoAnswer, BadValues):
+                await self.lying.serve(self, await self.call(number, model, self.miniature.min_clients))
+            self.dismiss(self.clients, "the next request")
 
 
 def masked_vectors(

@@ -10,7 +10,7 @@ must be equal.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import copy
 from typing import Any
@@ -32,7 +32,7 @@ from tacit.sim.faults import Crash
 from tacit.sim.taps import Taps
 from tacit.sim.wire import Packet
 
-__all__ = ["Asking", "NoiseTrial", "ask", "asked_again", "askings", "has_noise"]
+__all__ = ["Asking", "NoiseTrial", "ask", "askings", "has_noise"]
 
 _DRAWS = {
     "cells.add": "sum.mask",
@@ -101,28 +101,12 @@ def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
         protocol=structs.replace(scenario.protocol, key_bits=512),
         fault=tuple(fails) if asking.at else (),
     )
-    seen: list[_Draws] = []
-
-    def watch(parties: Any, taps: Taps) -> None:
-        seen.append(_Draws(parties))
-        taps.computed.append(seen[0].computed)
-        taps.sent.append(seen[0].sent)
-
-    failure = asked_again(small, asking, watch)
-    twice = sorted({party for (party, *_), contents in seen[0].left.items() if len(contents) > 1})
-    return NoiseTrial(asking, sum(map(len, seen[0].left.values())), tuple(twice), failure)
-
-
-def asked_again(scenario: Scenario, asking: Asking, watch: Callable[[Any, Taps], None]) -> str:
-    """Run `scenario` with a server that repeats its requests; returns the failure of a client's program, or "".
-
-    `watch` is given the parties and the taps of the world before the run. Raises the server's exception if its program
-    fails.
-    """
-    taps, failure = Taps(), ""
-    simulation = Simulation(scenario, engine="inline", taps=taps)
-    watch(simulation._parties, taps)
-    server = simulation.server
+    taps = Taps()
+    simulation = Simulation(small, engine="inline", taps=taps)
+    seen = _Draws(simulation._parties)
+    taps.computed.append(seen.computed)
+    taps.sent.append(seen.sent)
+    server, failure = simulation.server, ""
     server.observers.clear()
     _let_ask_again(server, asking, simulation.round[1])
     try:
@@ -134,7 +118,8 @@ def asked_again(scenario: Scenario, asking: Asking, watch: Callable[[Any, Taps],
         failure = f"{type(error).__name__}: {error}"
     finally:
         simulation.close()
-    return failure
+    twice = sorted({party for (party, *_), contents in seen.left.items() if len(contents) > 1})
+    return NoiseTrial(asking, sum(map(len, seen.left.values())), tuple(twice), failure)
 
 
 class _Draws:

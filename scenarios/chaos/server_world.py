@@ -34,7 +34,10 @@ from tacit.sim.streams import Entropy, generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["LARGE", "Contribute", "Miniature", "Outcome", "contribute", "perform", "performed"]
+__all__ = [
+    "LARGE", "Called", "Calling", "Contribute", "Contributor", "FreshWorld", "Miniature", "Outcome", "contribute",
+    "inputs_of", "perform", "performed",
+]  # fmt: skip
 
 
 class Called(Message):
@@ -78,7 +81,7 @@ class Outcome(Struct, frozen=True):
 
 async def contribute(me: Client, values: Values, secrets: Mapping[str, SharedSecret], miniature: Miniature) -> None:
     """Run a client's production code."""
-    assert isinstance(me, _Contributor)
+    assert isinstance(me, Contributor)
     await miniature.lying.contribute(me, values, me.group)
 
 
@@ -99,13 +102,10 @@ def performed(
     miniature: Miniature, program: Program, part: Contribute, drawing: int
 ) -> tuple[View, dict[str, list[Message]], str]:
     """Run `program`; return the server's view, messages and failures. `drawing` selects the clients' randomness."""
-    world = _FreshWorld(miniature.seed, cost=Free(), hashed=False, watching=watching_of(program))
+    world = FreshWorld(miniature.seed, cost=Free(), hashed=False, watching=watching_of(program))
     world.drawing = drawing
-    values = {
-        (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, WORDS))
-        for name in miniature.names for model in range(1, _MOST_ROUNDS + 1)
-    }  # fmt: skip
-    clients = [_Contributor(world, name, values, miniature, part) for name in miniature.names]
+    values = inputs_of(miniature)
+    clients = [Contributor(world, name, values, miniature, part) for name in miniature.names]
     moves = [one for one in program if isinstance(one, Move)]
     lies = [one for one in program if isinstance(one, Lie)]
     if world.watching is not None:  # a server that lies about presence opens a sum among any clients that are left
@@ -114,7 +114,7 @@ def performed(
     view = server.lying.view(world, server, clients, values)
     failure = ""
     try:
-        world.loop.run(play([server, *clients], server))
+        world.loop.run(play([server, *server.lying.helpers(world), *clients], server))
     except Exception as error:
         if server.failure is not None:
             raise
@@ -125,11 +125,19 @@ def performed(
     return view, server.sent, failure
 
 
+def inputs_of(miniature: Miniature) -> dict[tuple[str, int], Values]:
+    """The inputs of the clients, by client and model."""
+    return {
+        (name, model): generator(miniature.seed, "input", name, model).uniform(-1, 1, (miniature.blocks, WORDS))
+        for name in miniature.names for model in range(1, _MOST_ROUNDS + 1)
+    }  # fmt: skip
+
+
 def _fields(message: Message, sets_as_bits: Sequence[type[Message]]) -> tuple[bool, bool]:
     return hasattr(message, "names") or isinstance(message, tuple(sets_as_bits)), hasattr(message, "number")
 
 
-class _FreshWorld(World):
+class FreshWorld(World):
     """A world that draws new randomness each time, as from the operating system."""
 
     drawn = drawing = 0
@@ -139,7 +147,7 @@ class _FreshWorld(World):
         return Entropy.seeded(self.seed, self.drawing, self.drawn, *names)
 
 
-class _Contributor(Client):
+class Contributor(Client):
     """A client that joins every announced round, and contributes its values for that round's model."""
 
     def __init__(
@@ -174,7 +182,7 @@ class _Contributor(Client):
                 await self.part(self, self.values[self.name, call.model], self.group.secrets, self.miniature)
 
 
-class _Calling(Server):
+class Calling(Server):
     """A server that opens rounds. `group`: the clients of the last round; `aborts`: the reasons of lost rounds."""
 
     miniature: Miniature
@@ -194,15 +202,15 @@ class _Calling(Server):
         return self.group
 
 
-class _Lying(_Calling):
+class _Lying(Calling):
     """The production server with messages changed by `lies`. `sent` has the messages before the changes, by type."""
 
     def __init__(
-        self, world: World, miniature: Miniature, lies: Sequence[Lie], machines: Sequence["_Contributor"] = ()
+        self, world: World, miniature: Miniature, lies: Sequence[Lie], machines: Sequence["Contributor"] = ()
     ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.lies, self.aborts, self.lying = miniature, lies, [], miniature.lying
-        self._parties: Present[_Contributor] = Present(machines)
+        self._parties: Present[Contributor] = Present(machines)
         self.sent: dict[str, list[Message]] = {}
         self._first: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
@@ -281,11 +289,11 @@ class _Lying(_Calling):
         return self._without(message, *(others if kind == "alone" else others[-1:]))
 
 
-class _Scripted(_Calling):
+class _Scripted(Calling):
     """A server that makes the `moves`, and ignores the answers."""
 
     def __init__(
-        self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[_Contributor]
+        self, world: World, miniature: Miniature, moves: Sequence[Move], machines: Sequence[Contributor]
     ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.moves, self._machines, self.aborts = miniature, moves, machines, []

@@ -22,7 +22,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.lying.relations import Input, Judged
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.sum import Sum, SumSettings
+from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -38,6 +38,8 @@ WORDS = 160
 """The words of a block, more than there are inputs and masks."""
 
 FRACTION_BITS = 32
+
+_VALUE_BITS = 12
 
 Values = NDArray[np.float64]
 """A client's input: (blocks, WORDS), from -1 to 1."""
@@ -150,12 +152,13 @@ class Lying:
     @property
     def quantised(self) -> Quantised | None:
         """The integers that are summed in words of fewer than 64 bits; None: fixed point, or numbers of a field."""
-        return None
+        one = self.setting
+        return Quantised(one.value_bits or _VALUE_BITS, 1.0, one.clients) if self.sum.of_integers else None
 
     @property
     def word_bits(self) -> int:
         """The bits of a word of the sum."""
-        return WHOLE if self.quantised is None else self.quantised.word_bits
+        return WHOLE if self.quantised is None else self.sum.word_bits(self.quantised)
 
     @property
     def deals_in_graph(self) -> bool:
@@ -203,6 +206,12 @@ class Lying:
             for (name, model), blocks in values.items()
             for block, row in enumerate(self.words(blocks))
         }
+
+    def helpers(self, world: World) -> tuple[Party, ...]:
+        """The helper of the sum, if it has one."""
+        if self.kind is None or not self.kind.has_helper:
+            return ()
+        return (SumHelper(world, self.sum, lambda number: self.settings, 1000 * DEADLINE),)
 
     # The moves. `names` are the clients that a message names, `to` its receivers.
 

@@ -78,7 +78,7 @@ MISTAKES = {
         "refuses a second sum", [("if self.may_mask(me):", "if True:")], "sends masked values again for one round",
     ),
     "a wrong modulus": (
-        "equals the oracle", [("settings.reduced(total)", "total >> 1 << 1")], "round 1: the sum is not that",
+        "equals the oracle", [("settings.reduced(total)", "total & (2**63 - 1)")], "round 1: the sum is not that",
     ),
     "a survivor that is left out": (
         "equals the oracle",
