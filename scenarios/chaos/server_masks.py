@@ -75,8 +75,9 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
         count += 1
         model = parties[packet.sender].disk.get("called over", b"")
         stamp = packet.round, packet.attempt, packet.incarnation
+        body = decode_frame(packet.data).body
         for what, key in (("round", packet.round), ("model", model)):
-            left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(packet.digest)
+            left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(body)
 
     world.taps.sent.append(sent)
     try:
@@ -89,7 +90,7 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
         world.loop.finish()
     for (party, what, _), stamps in left.items():
         first, *later = stamps.values()
-        if any(digests - first for digests in later):
+        if any(bodies - first for bodies in later):
             number, attempt, _ = list(stamps)[-1]
             where = f"in attempt {attempt} of round {number}"
             return count, f"{party} sends masked values again for one {what}, {where}"
