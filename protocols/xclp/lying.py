@@ -41,7 +41,7 @@ class RowsView(DealtView):
 class _LyingOnRows(Lying):
     """A lying server of rows of class scores, one for each client."""
 
-    of_vectors = False
+    of_vectors, scripts = False, True
 
     @property
     def blocks(self) -> int:

@@ -180,18 +180,22 @@ def programs_of(honest: Trial, plan: Sweep) -> Iterator[Program]:
         randoms = (generator(plan.seed, "lying aggregator", miniature.kind, number) for number in numbers)
         yield from report_programs(miniature.clients, sent, signs(miniature), randoms)
         return
-    yield from fixed(miniature.clients, miniature.deals)
-    if miniature.deals_in_graph:
-        yield survivors_of_its_own(*miniature.graph)
+    scripts = miniature.lying.scripts
+    if scripts:
+        yield from fixed(miniature.clients, miniature.deals)
+        if miniature.deals_in_graph:
+            yield survivors_of_its_own(*miniature.graph)
     if miniature.is_large:
         return
-    yield from programs(miniature.clients, miniature.deals, plan.quick)
+    if scripts:
+        yield from programs(miniature.clients, miniature.deals, plan.quick)
     singles = list(single_lies(sent, (0, miniature.clients - 1) if plan.quick else range(miniature.clients)))
     yield from singles
     lies = [one for program in singles for one in program if isinstance(one, Lie)]
     for number in range(plan.schedules):
         random = generator(plan.seed, "lying server", miniature.kind, number)
-        yield random_lies(random, lies) if number % 3 == 2 else random_program(random, miniature.clients)
+        lies_alone = number % 3 == 2 or not scripts
+        yield random_lies(random, lies) if lies_alone else random_program(random, miniature.clients)
 
 
 def _breaches(trials: Sequence[Trial], part: Contribute) -> list[Breach]:

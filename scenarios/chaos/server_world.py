@@ -162,6 +162,7 @@ class Contributor(Client):
         super().__init__(world, name, _NOTHING, **access)
         self.group = setup.Group((), {}, {})
         self.values, self.miniature, self.part = values, miniature, part
+        self.model = 0  # the number of the model that the latest round begins with
 
     async def main(self) -> None:
         if self.name in self.miniature.names[: self.miniature.absent]:
@@ -175,6 +176,7 @@ class Contributor(Client):
             except NoAnswer:
                 return
             self.rest(False)
+            self.model = call.model
             if self.miniature.of_vectors and not refusal.may_answer(self, call.model.to_bytes(8, "big")):
                 continue  # rows of scores need no refusal: their owners mask them
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken, Withdrawn):

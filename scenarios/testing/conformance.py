@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -327,8 +328,8 @@ def _compared(check: _Check, lost: Losses | None, least: int) -> int:
     trial = observed(scenario)
     if trial.simulated is None:
         raise _Failed(f"{where}: the run fails: {trial.reason}")
-    count = 0
-    for record in trial.simulated.round_records:
+    count, rounds = 0, list[Any](trial.simulated.round_records)
+    for record in rounds:
         if record.averaged:
             count += 1
             if not record.equals_plaintext:
@@ -378,7 +379,7 @@ def _messages(check: _Check) -> str:
         for party, kind, count in check.calm.course.messages:
             if party in check.parties:
                 for number in range(1, count + 1) if check.thorough else (1,):
-                    where = {"party": party, "message": kind, "occurrence": number}
+                    where: dict[str, Any] = {"party": party, "message": kind, "occurrence": number}
                     yield (Lose(**where),)
                     yield (Duplicate(**where),)
                     yield (Delay(**where, by=wait),)

@@ -20,13 +20,13 @@ from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.setup import Group
-from tacit.protocols.sums.lying.relations import Input, Judged
+from tacit.protocols.sums.lying.relations import Input, Judged, Relation, exposed_to
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
-from tacit.sim.wire import Message
+from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["DEADLINE", "FRACTION_BITS", "SHORT", "WORDS", "Lying", "Setting", "Values", "View"]
+__all__ = ["DEADLINE", "FRACTION_BITS", "SHORT", "WORDS", "LinearView", "Lying", "Setting", "Values", "View"]
 
 DEADLINE = 100.0
 """The deadline of a sum in miniature, in virtual seconds."""
@@ -100,12 +100,52 @@ class View(Protocol):
         """Judge all that was received, with the masks of `keys` known as well."""
 
 
+class LinearView:
+    """The base of a view of your own: every message of `kinds` that the server receives, as relations.
+
+    A derived class says in `relation` what a message tells of inputs and masks. A mask is named by a key of bytes; the
+    keys of clients' masks are in `keys`, which `computed` or `relation` fill. A message for which `relation` returns
+    None tells nothing. `colluding`: the clients that give the server their inputs.
+    """
+
+    aborted: tuple[str, ...] = ()
+
+    def __init__(
+        self, world: World, server: Party, kinds: Sequence[type[Message]], colluding: Sequence[str] = ()
+    ) -> None:
+        self.world, self.server, self.colluding = world, server.name, frozenset(colluding)
+        self.keys: set[bytes] = set()
+        self._types = {kind.__name__: kind for kind in kinds}
+        self._relations: list[Relation] = []
+        world.taps.delivered.append(self._delivered)
+        world.taps.computed.append(self.computed)
+
+    def computed(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Called after each job of a party, with the step, the arguments of the job and its result."""
+
+    def relation(self, sender: str, message: Any) -> Relation | None:
+        """What a message of `sender` to the server tells, as a relation."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what a message tells")
+
+    def _delivered(self, time: float, packet: Packet) -> None:
+        if packet.receiver == self.server and packet.type in self._types:
+            frame = decode_frame(packet.data)
+            found = self.relation(packet.sender, decode_body(frame, frame.body, self._types[packet.type]))
+            self._relations += [] if found is None else [found]
+
+    def judged(self, keys: set[bytes], least: int) -> Judged:
+        """Judge all that was received, with the masks of `keys` known as well."""
+        known = [(key, 0) for key in self.keys & keys]
+        given = {name[:2] for one in self._relations for name in one.inputs if name[0] in self.colluding}
+        return Judged(exposed_to(self._relations, known, least, given), len(self._relations), 0, len(known))
+
+
 class Lying:
     """How a lying server talks to the clients of a sum in the miniature `setting`, and how it is judged.
 
     `kind`: the class of the sum. `parties`: the clients by their names, of which those that collude show the server
-    everything. A class of your own defines `view` at least. Without moves of its own (`scripts` is False) the server
-    only lies in the messages of the production server.
+    everything. A class of your own defines `view` at least. Unless it defines the moves as well, and says so in
+    `scripts`, the server only lies in the messages of the production server.
     """
 
     tolerance: ClassVar[tuple[float, float]] = (0.1, 0.1)
@@ -118,7 +158,7 @@ class Lying:
     """True if vectors are summed, false for rows of class scores."""
     deals: ClassVar[bool] = True
     """True if the server announces survivors before the sum is opened."""
-    scripts: ClassVar[bool] = True
+    scripts: ClassVar[bool] = False
     """True if the server can make moves of its own."""
     sets_as_bits: ClassVar[Sequence[type[Message]]] = ()
     """The server's messages that name clients by bits in their field `clients`."""

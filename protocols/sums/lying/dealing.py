@@ -272,6 +272,8 @@ def around(clients: Iterable[str], setting: Setting) -> dict[str, tuple[str, ...
 class _LyingInChunks(Lying):
     """A lying server of vectors that clients send in two chunks."""
 
+    scripts = True
+
     @property
     def blocks(self) -> int:
         return 2

@@ -157,6 +157,8 @@ class RoundsView(DealtView):
 class LyingInRounds(Lying):
     """A lying server of sums over many rounds, whose vectors have no chunks."""
 
+    scripts = True
+
     helped = True
     sets_as_bits = (RoundLabels,)
 

@@ -25,6 +25,8 @@ def numbers(values: Values) -> Elements:
 class LyingToSigners(Lying):
     """A lying server of a sum in a field whose clients sign; those that collude sign whatever they are shown."""
 
+    scripts = True
+
     def __init__(self, setting: Setting, kind: type[Sum] | None = None) -> None:
         super().__init__(setting, kind)
         self._signatures: dict[tuple[int, tuple[str, ...], tuple[str, ...]], dict[str, bytes]] = {}

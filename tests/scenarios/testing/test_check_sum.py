@@ -116,6 +116,58 @@ def test_the_unchanged_sum_has_none_of_these_mistakes() -> None:
     assert [one.status for one in checked(OWN, only=cases).cases] == ["passed"] * len(cases)
 
 
+JUDGED = '''
+from tacit.protocols.sums.lying.base import LinearView, Lying
+from tacit.protocols.sums.lying.relations import Relation
+
+
+class View(LinearView):
+    """A masked vector is an input and a mask, and the helper sends a sum of masks."""
+
+    def __init__(self, world, server, clients, colluding):
+        super().__init__(world, server, (SplitVector, MaskSum), colluding)
+        self.clients, self.seeds = {one.name: one for one in clients}, {}
+
+    def computed(self, party, step, arguments, result):
+        if step == "split.mask" and party in self.clients and len(arguments) == 3:
+            (seed, _), = arguments[0]
+            self.keys.add(seed)
+            self.seeds[party] = seed, self.clients[party].model
+
+    def relation(self, sender, message):
+        if isinstance(message, MaskSum):
+            return Relation({}, {(self.seeds[name][0], 0): 1 for name in message.names})
+        seed, model = self.seeds[sender]
+        return Relation({(sender, model, 0): 1}, {(seed, 0): 1})
+
+
+class LyingToHelper(Lying):
+    def view(self, world, server, clients, values):
+        return View(world, server, clients, self.setting.corrupt)
+
+
+TwoServers.lying = LyingToHelper
+'''
+"""What a sum of one's own adds so that a lying server is judged (docs/howto/check-sum.md)."""
+
+LYING = ["lying server", "lying server with colluding clients"]
+
+
+def test_a_lying_server_of_a_sum_of_ones_own_is_judged_by_the_view_that_it_gives(tmp_path: Path) -> None:
+    path = planted(tmp_path, [("\n\nadd_sum(", f"\n{JUDGED}\n\nadd_sum(")])
+    found = checked(path, only=LYING)
+    assert not found.failed and [one.status for one in found.cases] == ["passed"] * 2
+    assert "1 clients that collude" in found.cases[1].how
+    weak = [("\n\nadd_sum(", f"\n{JUDGED}\n\nadd_sum("), ('me.entropy("split").bytes(32)', "bytes(32)")]
+    (one,) = checked(planted(tmp_path, weak), only=LYING[:1]).cases
+    assert one.status == "failed" and "no client's input" in one.how
+
+
+def test_without_a_view_a_lying_server_is_plainly_not_judged() -> None:
+    for one in checked(OWN, only=LYING).cases:
+        assert one.status == "not judged" and "does not say what a lying server knows" in one.how
+
+
 WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clients, guessable_keys, no_personal_mask]
 
 
