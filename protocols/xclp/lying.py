@@ -28,7 +28,7 @@ __all__ = ["LyingAfterDealing", "LyingAfterDealingInGraph", "LyingWithRestarts",
 
 
 class RowsView(DealtView):
-    """What the server of rows of class scores knows."""
+    """The view of the server of rows of class scores."""
 
     masked: ClassVar[tuple[type[Message], ...]] = (MaskedRows,)
     purposes: ClassVar[tuple[str, ...]] = (DEALT, "rowsum-own")

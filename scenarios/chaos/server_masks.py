@@ -157,8 +157,8 @@ def _vectors(message: Message, bits: int) -> Iterator[NDArray[np.uint64]]:
 
 
 def not_random(vectors: Sequence[tuple[str, NDArray[np.uint64]]], modulus: int) -> str:
-    """What is wrong with masked `vectors` of words modulo `modulus`; "" if they look random, and so do their
-    differences."""
+    """Return the problem with masked `vectors` of words modulo `modulus`; "" if they and their differences look
+    random."""
     for where, words in vectors:
         if _share_close(words, modulus) > _MOST:
             return f"the words in {where} are close to 0: they are not masked"

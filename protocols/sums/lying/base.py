@@ -103,9 +103,9 @@ class View(Protocol):
 class LinearView:
     """The base of a view of your own: every message of `kinds` that the server receives, as relations.
 
-    A derived class says in `relation` what a message tells of inputs and masks. A mask is named by a key of bytes; the
-    keys of clients' masks are in `keys`, which `computed` or `relation` fill. A message for which `relation` returns
-    None tells nothing. `colluding`: the clients that give the server their inputs.
+    A derived class states in `relation` how a message follows from inputs and masks. A mask is named by a key of bytes;
+    the keys of clients' masks are in `keys`, which `computed` or `relation` fill. A message for which `relation`
+    returns None is ignored. `colluding`: the clients that give the server their inputs.
     """
 
     aborted: tuple[str, ...] = ()
@@ -124,8 +124,8 @@ class LinearView:
         """Called after each job of a party, with the step, the arguments of the job and its result."""
 
     def relation(self, sender: str, message: Any) -> Relation | None:
-        """What a message of `sender` to the server tells, as a relation."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what a message tells")
+        """Return the relation of a message of `sender` to inputs and masks; None for a message without any."""
+        raise NotImplementedError(f"{type(self).__name__} does not state the relation of a message")
 
     def _delivered(self, time: float, packet: Packet) -> None:
         if packet.receiver == self.server and packet.type in self._types:

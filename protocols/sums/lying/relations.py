@@ -1,4 +1,4 @@
-"""What a server knows of clients' inputs, as linear relations, and the rank test that judges it.
+"""Linear relations of clients' inputs that a server knows, and the rank test that judges them.
 
 The unknowns are the clients' inputs and the masks. There is one input for each client, block and model that a round
 begins with: it is the same in all rounds that begin with the same model. There is one mask for each key and block. A

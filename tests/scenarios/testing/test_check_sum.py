@@ -148,7 +148,7 @@ class LyingToHelper(Lying):
 
 TwoServers.lying = LyingToHelper
 '''
-"""What a sum of one's own adds so that a lying server is judged (docs/howto/check-sum.md)."""
+"""The addition by which a lying server of a sum of one's own is judged (docs/howto/check-sum.md)."""
 
 LYING = ["lying server", "lying server with colluding clients"]
 
