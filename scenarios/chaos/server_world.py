@@ -23,8 +23,8 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.outcome import Abort, Overtaken, Withdrawn
 from tacit.protocols.sums import refusal
-from tacit.protocols.sums.committee import bits, named
 from tacit.protocols.sums.lying.base import DEADLINE, WORDS, Lying, Values, View
+from tacit.protocols.sums.members import bits, named
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.miniature import LARGE, Miniature
 from tacit.scenarios.chaos.presence_lies import deceive, watching_of

@@ -192,8 +192,9 @@ class Lying:
     @property
     def quantised(self) -> Quantised | None:
         """The integers that are summed in words of fewer than 64 bits; None: fixed point, or numbers of a field."""
-        one = self.setting
-        return Quantised(one.value_bits or _VALUE_BITS, 1.0, one.clients) if self.sum.of_integers else None
+        if self.kind is None or not self.kind.of_integers:
+            return None
+        return Quantised(self.setting.value_bits or _VALUE_BITS, 1.0, self.setting.clients)
 
     @property
     def word_bits(self) -> int:

@@ -36,7 +36,7 @@ from tacit.protocols.sums.lying.relations import (
 )
 from tacit.protocols.sums.lying.signing import LyingToSigners, numbers
 from tacit.protocols.sums.masking import read
-from tacit.protocols.sums.members import drawn, exceeded_by
+from tacit.protocols.sums.members import bits, drawn, exceeded_by
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
@@ -173,7 +173,7 @@ class LyingToCommittee(LyingToSigners):
         return 2
 
     async def want(self, me: Server, names: list[str], to: list[str]) -> None:
-        me.broadcast(to, committee.SharesWanted(committee.bits(names, self.listed(me))))
+        me.broadcast(to, committee.SharesWanted(bits(names, self.listed(me))))
         await me.collect(committee.SharesHeld, to, deadline=0.51 * DEADLINE)
 
     async def show_left(self, me: Server, names: list[str], to: list[str]) -> None:
@@ -183,7 +183,7 @@ class LyingToCommittee(LyingToSigners):
         one = self.sum.limits(self.setting.clients, len(group.names))
         members = drawn(group, one.members)
         collude = corrupt(group, one.members, self.setting.assumed.colluding)
-        shown = committee.CommitteeSurvivors(committee.bits(members, members), committee.bits(names, group.names))
+        shown = committee.CommitteeSurvivors(bits(members, members), bits(names, group.names))
         me.broadcast(to, shown)
         await self.sign(me, members, collude, (members, names), to, CommitteeSum)
 
