@@ -49,14 +49,10 @@ def lying_in(label: str, setting: Setting) -> Lying:
         return _OfReports(setting)
     if label in _ROWS:
         return _ROWS[label](setting)
-    kind = _kind_of(label)
+    kind = SUMS[label]
     return (_VECTORS.get(kind) or kind.lying or Lying)(setting, kind)
 
 
 def is_judged(label: str) -> bool:
     """True if a lying server of the sum with this `label` is known: it comes with Tacit, or has `Sum.lying`."""
-    return label in _ROWS or (kind := _kind_of(label)) in _VECTORS or kind.lying is not None
-
-
-def _kind_of(label: str) -> type[Sum]:
-    return SUMS[label] if label in SUMS else {one.kind: one for one in SUMS.values()}[label]
+    return label in _ROWS or (kind := SUMS[label]) in _VECTORS or kind.lying is not None

@@ -285,7 +285,7 @@ class _Sole(Phase):
         modules."""
         colluding = self.protocol.colluding(tables)
         fewest = max(colluding + 2, tables.protocol.min_clients)
-        of_one = SumBounds("secure_sum", fewest, colluding=colluding)
+        of_one = SumBounds(secure_sum.SecAgg.name, fewest, colluding=colluding)
         return [of_one] if secure_sum in self.protocol.modules else []
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:

@@ -81,7 +81,7 @@ class Among:
 
 @dataclass(frozen=True)
 class SumBounds:
-    """A secure sum of a protocol: its `kind`, the `fewest` inputs that it may open, and a `threshold` of shares.
+    """A secure sum of a protocol: its name (`kind`), the `fewest` inputs that it may open, and a `threshold` of shares.
 
     `value_bits`: the bits of a number where integers are summed; None: fixed point in words of 64 bits. `colluding`: C,
     how many clients may collude with the server.

@@ -53,14 +53,14 @@ def round_with_the_same_model(quick: bool = False) -> Finding:
     sums."""
     weakened = patch.object(refusal, "may_answer", lambda me, basis, **_: True)
     remark = "inputs that follow from the model alone, as of training with whole batches or of trees"
-    return _of_a_sum("a second round with the same model", weakened, Miniature("secure_sum", 4, 3), remark, quick)
+    return _of_a_sum("a second round with the same model", weakened, Miniature("secure", 4, 3), remark, quick)
 
 
 def shares_for_another_set(quick: bool = False) -> Finding:
     """One client is shown a small A, for which few shares recover its seed; the other clients are shown the whole A."""
     weakened = patch.object(PairChannel, "bind", lambda self, context: None)
     remark = "among five clients the attack does not work: fewest_left leaves no room for it"
-    return _of_a_sum("seals that are not bound to A", weakened, Miniature("secure_sum", 9, 3), remark, quick)
+    return _of_a_sum("seals that are not bound to A", weakened, Miniature("secure", 9, 3), remark, quick)
 
 
 def _twice(scenario: str, changes: list[str], asking: Asking, weakened: Weakening) -> tuple[float, float, int]:

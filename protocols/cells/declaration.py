@@ -189,7 +189,7 @@ class PrivateCells(OneShot):
         if (one := _sum_of(tables, clients)) is None:
             return super().sums(tables, clients)
         least, colluding = max(tables.cells.colluding + 2, tables.protocol.min_clients), tables.cells.colluding
-        return [SumBounds(one.kind, least, colluding=colluding)] if one.kind else []
+        return [SumBounds(one.name, least, colluding=colluding)]
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         if (one := _sum_of(tables, called)) is None:

@@ -255,9 +255,9 @@ class Voting(Part):
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         votes = votes_of(tables)
-        if not isinstance(votes, SecureVotes) or not votes.sum.kind:
+        if not isinstance(votes, SecureVotes):
             return []
-        return [SumBounds(votes.sum.kind, votes.least, colluding=votes.sum.of_run.colluding)]
+        return [SumBounds(votes.sum.name, votes.least, colluding=votes.sum.of_run.colluding)]
 
     def openings(self, tables: CotrainingTables, called: int) -> Sequence[Opening]:
         votes, signing = votes_of(tables), signing_colluding(tables, called) if is_signed(tables) else None

@@ -590,11 +590,9 @@ class SecureAveraging(Part):
         return self.private and tables.privacy.noise_at == "clients"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        if not self.of.kind:
-            return []
         bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
         least, colluding = self.least(tables, clients), colluding_of(tables, clients)
-        return [SumBounds(self.of.kind, least, value_bits=bits, colluding=colluding)]
+        return [SumBounds(self.of.name, least, value_bits=bits, colluding=colluding)]
 
     def least(self, tables: Any, clients: int) -> int:
         """The fewest models of an average, where a round calls this number of clients."""

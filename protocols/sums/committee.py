@@ -395,7 +395,6 @@ class ByCommittee(Sum):
 
     name: ClassVar[str] = "committee"
     description: ClassVar[str] = "a sum with one upload per client, whose shares a committee of members adds"
-    kind: ClassVar[str] = "committee"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = SharesSent, VectorShare
     copies: ClassVar[int] = 16  # as trained, and in numbers of 8 bytes: quantised, seeds, shares, those held of others

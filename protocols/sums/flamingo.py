@@ -481,7 +481,6 @@ class Flamingo(Sum):
     description: ClassVar[str] = (
         "a sum with one message per client and keys for many rounds, which some clients, the decryptors, open"
     )
-    kind: ClassVar[str] = "flamingo"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked

@@ -286,7 +286,6 @@ class LightSecAgg(Sum):
 
     name: ClassVar[str] = "lightsecagg"
     description: ClassVar[str] = "a sum whose opening costs the same whoever is lost"
-    kind: ClassVar[str] = "lightsecagg"
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (CodedVector,)
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked

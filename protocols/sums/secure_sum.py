@@ -504,7 +504,6 @@ class SecAgg(Dealing):
     threshold: int | None = None
     name: ClassVar[str] = "secure"
     description: ClassVar[str] = "a sum with masks that all clients share with each other"
-    kind: ClassVar[str] = "secure_sum"
     tolerates_share: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
     uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients")
@@ -513,7 +512,7 @@ class SecAgg(Dealing):
         return max(super().fewest(min_clients), self.threshold or 0)
 
     def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
-        bounds = SumBounds(self.kind, least, colluding=self.tolerance.of(called).colluding)
+        bounds = SumBounds(self.name, least, colluding=self.tolerance.of(called).colluding)
         return opening_of(bounds, self.threshold, signing)
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
@@ -532,7 +531,6 @@ class SecAggPlus(Dealing):
     description: ClassVar[str] = (
         "a sum for many clients, in which each client shares secrets with k neighbours in a random graph"
     )
-    kind: ClassVar[str] = "secagg+"
     sees_all: ClassVar[bool] = False
     agrees: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)
@@ -621,7 +619,7 @@ class SecureSum(Phase):
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         colluding = colluding_of(tables.protocol, clients)
         least = max(colluding + 2, tables.protocol.min_clients)
-        return [SumBounds("secure_sum", least, value_bits=self.value_bits, colluding=colluding)]
+        return [SumBounds(SecAgg.name, least, value_bits=self.value_bits, colluding=colluding)]
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         return [opening_of(bounds) for bounds in self.sums(tables, called)]

@@ -162,8 +162,6 @@ class Sum(Part):
     name: ClassVar[str]
     description: ClassVar[str]
     """A line for users who choose a sum."""
-    kind: ClassVar[str] = ""
-    """The name in `SumBounds` and in `tacit chaos --server`; "": no server that lies is tried on it."""
     requests: ClassVar[Requests]
     """The messages of the server that a client waits for."""
     masked: ClassVar[Sequence[type[Message]]]

@@ -140,10 +140,10 @@ class AnySum:
         return one.sum.least_of(one.settings)
 
     def sums(self, tables: Any, called: int, value_bits: int | None = None) -> Sequence[SumBounds]:
-        """The bounds of the sum, for a server that lies; none for a sum on which no such server is tried."""
+        """The bounds of the sum, for a server that lies."""
         one = self.chosen(tables, called, 1).sum
         least, colluding = self.least(tables, called), one.of_run.colluding
-        return [SumBounds(one.kind, least, value_bits=value_bits, colluding=colluding)] if one.kind else []
+        return [SumBounds(one.name, least, value_bits=value_bits, colluding=colluding)]
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """The conditions under which the sum is opened."""

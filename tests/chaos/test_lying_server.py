@@ -27,9 +27,9 @@ from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
 from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
 from tacit.scenarios.command.main import app
 
-SUM = Miniature("secure_sum", clients=4, min_clients=2)
+SUM = Miniature("secure", clients=4, min_clients=2)
 SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "shamir", "secagg+ rows"))]
-VECTORS = ("secure_sum", "secagg+", "committee", "lightsecagg", "flamingo")
+VECTORS = ("secure", "secagg+", "committee", "lightsecagg", "flamingo")
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
 SIGNING = [Miniature(kind, clients=4, min_clients=2) for kind in ("committee", "lightsecagg")]
@@ -211,7 +211,7 @@ APART = {
 
 @pytest.mark.parametrize("lie", APART)
 def test_sets_that_differ_between_clients_open_no_sum_over_too_few_inputs(lie: str) -> None:
-    miniature, (program, victims) = Miniature("secure_sum", clients=5, min_clients=3), APART[lie]
+    miniature, (program, victims) = Miniature("secure", clients=5, min_clients=3), APART[lie]
     weak = perform(miniature, parse(program, 5), obedient)
     assert weak.exposed == victims and not weak.failure
     ours = perform(miniature, parse(program, 5))
@@ -239,7 +239,7 @@ def test_rows_of_clients_that_are_shown_different_sets_stay_masked(monkeypatch: 
 def test_an_honest_server_learns_only_the_sum(miniature: Miniature) -> None:
     """No request is refused: all blocks of both rounds are received, and if there are shares, the masks are opened."""
     honest = perform(miniature, ())
-    assert honest.relations == 2 * (8 if miniature.kind == "secure_sum" else 4 * 3)
+    assert honest.relations == 2 * (8 if miniature.kind == "secure" else 4 * 3)
     assert (honest.opened > 0) == miniature.deals
     assert not honest.exposed and not honest.failure
 
@@ -280,7 +280,7 @@ def test_sums_with_committees_of_two_sizes_are_judged(program: str) -> None:
     assert not ours.broken and ours.outcome.relations
 
 
-@pytest.mark.parametrize("kind", ["secure_sum", "secagg+"])
+@pytest.mark.parametrize("kind", ["secure", "secagg+"])
 @pytest.mark.parametrize("bits", [2, 6, 32])
 def test_exposure_in_sums_of_integers_is_judged_modulo_their_words(
     kind: str, bits: int, monkeypatch: pytest.MonkeyPatch
@@ -438,7 +438,7 @@ def test_lies_fixed_and_short_programs_break_no_promise(turn: int, monkeypatch: 
 
 
 def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
-    miniature = Miniature("secure_sum", clients=5, min_clients=3)
+    miniature = Miniature("secure", clients=5, min_clients=3)
     found = [one for one in programs(5, True, quick=True) if len({m.names for m in one if m.kind == "left"}) > 2]
     victims = {perform(miniature, program, obedient).exposed for program in found}
     assert {("client/0",), ("client/0", "client/1")} <= victims
@@ -470,15 +470,15 @@ def test_a_program_is_parsed_from_its_own_text(miniature: Miniature) -> None:
         ("xclp-digits", [], ["restart"]),
         ("xclp-digits", ['protocol.recovery="shamir"'], ["shamir"]),
         ("xclp-digits", ['protocol.recovery="secagg+"'], ["secagg+ rows"]),
-        ("training-secure-average", [], ["secure_sum"]),
-        ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure_sum"]),
+        ("training-secure-average", [], ["secure"]),
+        ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure"]),
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
         ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
         ("training-secure-average", ['training.averaging="committee"', "training.value_bits=12"], ["committee"]),
         ("training-secure-average", ['training.averaging="lightsecagg"', "training.value_bits=12"], ["lightsecagg"]),
         ("training-secure-average", ['training.averaging="flamingo"'], ["flamingo"]),
-        ("private-cells", [], ["secure_sum"]),
+        ("private-cells", [], ["secure"]),
     ],
 )
 def test_a_scenario_has_the_expected_kinds_of_sums(name: str, changes: list[str], kinds: list[str]) -> None:
@@ -498,7 +498,7 @@ def tacit(*arguments: str | int | Path) -> Result:
 
 
 def test_the_command_replays_a_program() -> None:
-    line = f"secure_sum: {SECOND_ATTEMPT}"
+    line = f"secure: {SECOND_ATTEMPT}"
     done = tacit("chaos", "training-secure-average", "--server", "--quick", "--program", line)
     assert done.exit_code == 0, done.output
     assert SECOND_ATTEMPT in done.output and "both held" in done.output
@@ -507,10 +507,10 @@ def test_the_command_replays_a_program() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--program", "secure_sum: start 9"], "numbers from 0 to 3"),
-        (["--program", "secure_sum: start 0; Survivors#1 twice"], "lies alone or moves alone"),
-        (["--program", "secure_sum: Survivors#1 bend"], "lies are omit"),
-        (["--program", "shamir: start 0"], "allowed: secure_sum"),
+        (["--program", "secure: start 9"], "numbers from 0 to 3"),
+        (["--program", "secure: start 0; Survivors#1 twice"], "lies alone or moves alone"),
+        (["--program", "secure: Survivors#1 bend"], "lies are omit"),
+        (["--program", "shamir: start 0"], "allowed: secure"),
         (["--pairs"], "--pairs cannot go with it"),
         (["--set", 'training.averaging="plain"'], "takes no secure sum"),
     ],

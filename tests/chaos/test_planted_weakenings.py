@@ -173,20 +173,20 @@ def no_mask_of_the_owner(plant: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: dict[Plant, Miniature] = {
-    seal_not_bound: sum_of("secure_sum", 9),
-    mask_reused: sum_of("secure_sum", 4),
-    threshold_below_a_majority: sum_of("secure_sum", 4, 2),
+    seal_not_bound: sum_of("secure", 9),
+    mask_reused: sum_of("secure", 4),
+    threshold_below_a_majority: sum_of("secure", 4, 2),
     threshold_in_a_graph: sum_of("secagg+", 9),
-    too_few_clients: sum_of("secure_sum", 4),
+    too_few_clients: sum_of("secure", 4),
     guessable_keys: sum_of("secagg+", 9),
     guessable_set_up_keys: sum_of("restart", 5),
-    second_survivors: sum_of("secure_sum", 4),
+    second_survivors: sum_of("secure", 4),
     masks_in_every_attempt: sum_of("secagg+", 9),
-    later_round: sum_of("secure_sum", 4),
+    later_round: sum_of("secure", 4),
     same_model: sum_of("secagg+", 9),
-    only_the_last_model_is_remembered: sum_of("secure_sum", 4),
+    only_the_last_model_is_remembered: sum_of("secure", 4),
     forgotten_in_a_crash: sum_of("secagg+", 9),
-    no_personal_mask: sum_of("secure_sum", 9),
+    no_personal_mask: sum_of("secure", 9),
     no_mask_of_the_owner: sum_of("shamir", 4),
 }
 
@@ -421,7 +421,7 @@ def test_unchanged_reports_show_no_weakening(miniature: Miniature) -> None:
 @pytest.mark.parametrize("lie", ("SumStart#1 gone 1", "SumStart#1 alive 1", "SumStart#1 old 1"))
 def test_a_server_that_lies_about_presence_is_found(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that answer for any number of others give a sum without the client that is said to be gone."""
-    miniature, program = sum_of("secure_sum", 4, 4), parse(lie, 4)
+    miniature, program = sum_of("secure", 4, 4), parse(lie, 4)
     honest = run_trial(miniature, ())
     assert program in [*single_lies(honest.outcome.sent, range(4))] and not honest.broken
     assert not run_trial(miniature, program).broken

@@ -151,7 +151,7 @@ def test_the_judge_of_a_lying_server_knows_what_colluding_clients_know(
     clients: int, colluding: int, program: str
 ) -> None:
     def exposed_in(least: int) -> tuple[str, ...]:
-        miniature = Miniature("secure_sum", clients, least, colluding=colluding)
+        miniature = Miniature("secure", clients, least, colluding=colluding)
         found = perform(miniature, parse(program, clients))
         assert not found.failure
         return found.exposed
