@@ -49,6 +49,13 @@ _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
 _SHAMIR = ("protocol.recovery=shamir",)
+_NOISY = (
+    *("privacy.noise=skellam", "privacy.noise_at=clients", "privacy.epsilon=8.0", "privacy.clip=0.5"),
+    *("privacy.tolerated=0.25", "training.min_clients=2", "training.weighting=equal", "data.clients=8"),
+    "training.tolerated_dropouts=0.13",
+)
+_REMOVED = (*_NOISY, *_SIGNED)
+_LEFT_IN = (*_NOISY, "privacy.components=none")
 
 
 def _xclp(what: str, *changes: tuple[str, ...], points: int = 20) -> Configuration:
@@ -160,6 +167,24 @@ CONFIGURATIONS = (
     _training("scaffold", "secure, star", _SECURE),
     _training("scaffold", "secure, mesh", _SECURE, _MESH),
     _training("scaffold", "secagg+, eight clients, lossy", _GRAPH, ("data.clients=8", "network.loss=0.05")),
+    _training("dp-fedavg", "noise removed, secure, star", _SECURE, _REMOVED),
+    _training("dp-fedavg", "noise removed, secure, mesh, datagram", _SECURE, _REMOVED, _MESH, _DATAGRAM),
+    _training(
+        "dp-fedavg",
+        "noise in log2 parts, lightsecagg, lossy TCP",
+        _REMOVED,
+        _TCP,
+        ("training.averaging=lightsecagg", "privacy.components=log2"),
+    ),
+    _training(
+        "dp-fedavg", "noise removed, committee, datagram", _REMOVED, _DATAGRAM, ("training.averaging=committee",)
+    ),
+    _training(
+        "dp-fedavg", "noise removed, flamingo, connections watched", _REMOVED, _CLOSED, ("training.averaging=flamingo",)
+    ),
+    _training("dp-fedavg", "noise left in, secagg+", _LEFT_IN, ("training.averaging=secagg+",)),
+    _training("dp-fedavg", "noise left in, secure", _LEFT_IN, ("training.averaging=secure",)),
+    _cotraining("fedct", "prio3 with noise, datagram", _PRIO3, _DATAGRAM, ("privacy.votes_epsilon=20.0",)),
     _cotraining("fedct"),
     _cotraining("fedct", "mesh, datagram", _MESH, _DATAGRAM),
     _cotraining("dp-fedct"),

@@ -47,6 +47,10 @@ FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
 PRIO3 = [*FEDCT, "cotraining.votes=prio3", "protocol.identity=signed", "public.size=20"]
 
 
+NOISY = [*SMALL, "data.clients=6", "training.rounds=2", "training.tolerated_dropouts=0.1", "expect.lost=[]"]
+NOISY_SUMS = [f"training.averaging={name}" for name in ("secure", "lightsecagg", "committee", "flamingo")]
+
+
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -56,6 +60,8 @@ PRIO3 = [*FEDCT, "cotraining.votes=prio3", "protocol.identity=signed", "public.s
         ("fedavg-xclp-digits", FLAMINGO),
         ("fedct-digits", FEDCT),
         ("fedct-digits", PRIO3),
+        *(pytest.param("private-dropouts", [*NOISY, one], marks=pytest.mark.long) for one in NOISY_SUMS),
+        pytest.param("fedct-digits", [*PRIO3, "privacy.votes_epsilon=20.0"], marks=pytest.mark.long),
     ],
 )
 def test_models_and_bytes_equal_those_of_the_simulator(name: str, changes: list[str], tmp_path: Path) -> None:
