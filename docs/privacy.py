@@ -207,6 +207,14 @@ OPTIONS = (
         ("v", "v, helper", "v, scaled", "v, batch", "v, again", "v, key"),
     ),
     Option(
+        "privacy.votes_epsilon",
+        "",
+        "counts of votes with `prio3`, also against one of the two aggregators: epsilon of all rounds, for the "
+        "replaced data of one client",
+        "the server and the helper do not put their shares together; who votes is no secret",
+        "noise of each aggregator on each count; it takes many clients: see prio3.md",
+    ),
+    Option(
         "privacy.label_epsilon",
         "",
         "each label of a client, by randomised response: epsilon per label, delta 0, against everyone, over all rounds",
@@ -244,8 +252,9 @@ OPTIONS = (
         "",
         'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
         "same for any tolerated losses",
-        "a secure average, signed if losses are tolerated; no more clients than stated help the server; at most the "
-        "share `privacy.tolerated` of the clients is lost in a sum, else see `privacy.excess_losses`",
+        "a secure average, signed if noise is removed; at most as many clients as stated help the server, which with "
+        "`secagg+` follows the protocol; at most the share `privacy.tolerated` of the called clients is lost in a sum, "
+        "else see `privacy.excess_losses`",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
         ("q, changes",),
     ),
