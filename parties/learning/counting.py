@@ -131,7 +131,7 @@ _FUNCTIONS = frozenset((
 ))  # fmt: skip
 """The operations that take several times as long for a number as an addition does.
 
-Batch normalisation is none: in inference it takes as long as an addition.
+Batch normalisation is left out, because it takes as long as an addition in inference.
 """
 
 
