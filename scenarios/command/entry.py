@@ -29,7 +29,10 @@ def main(commands: Callable[[], "typer.Typer"]) -> None:
 
     app = commands()
     with unsplit_words() if os.environ.get("_TACIT_COMPLETE") == "complete_bash" else nullcontext():
-        sys.exit(_carried_out(app))
+        code = _carried_out(app)
+    if stopping.may_end_at_once(sys._getframe(2)):
+        stopping.end_at_once(code)
+    sys.exit(code)
 
 
 def _carried_out(app: "typer.Typer") -> int:

@@ -98,7 +98,7 @@ def test_predictions_of_all_variants_of_xclp_equal_their_runs(hamming: str, reco
     ("hamming", "clients", "measured"),
     [
         ("plaintext", 60, 144), ("plaintext", 100, 179), ("plaintext", 150, 240), ("plaintext", 200, 324),
-        ("direct", 60, 138), ("direct", 100, 169),
+        ("direct", 60, 138), ("direct", 100, 169), ("direct", 150, 237), ("direct", 200, 324),
     ],
 )  # fmt: skip
 def test_the_predicted_memory_of_many_clients_of_xclp_is_that_measured(

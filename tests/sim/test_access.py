@@ -6,7 +6,7 @@ event to event; then it integrates each downlink over the pieces of its inflow.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -225,14 +225,37 @@ class Doomed(Passage):
         self.vanish()
 
 
-class Net:
-    """The parties of a program, with all its links."""
+class Loud(Passage):
+    """A passage that might do anything as it leaves, so that it never stands in a row."""
 
-    def __init__(self, program: Program) -> None:
+    __slots__ = ()
+    is_quiet = False
+
+
+class LoudDoomed(Doomed):
+    __slots__ = ()
+    is_quiet = False
+
+
+class Plain(Uplink):
+    """An uplink that divides its rate anew whenever a parcel begins."""
+
+    __slots__ = ()
+
+    def _begin_one(self, parcel: Any) -> None:
+        self._begin(parcel)
+        self._share()
+
+
+class Net:
+    """The parties of a program, with all its links; without the short cuts of an uplink if `plain`."""
+
+    def __init__(self, program: Program, *, plain: bool = False) -> None:
         self.env = env = Environment()
         self.program = program
         self.arrived: dict[int, float] = {}
-        self.ups = [Uplink(env, rate) for rate in program.ups]
+        self.kinds = (Loud, LoudDoomed) if plain else (Passage, Doomed)
+        self.ups = [(Plain if plain else Uplink)(env, rate) for rate in program.ups]
         self.downs = [Downlink(env, rate) for rate in program.downs]
         self.links = {
             (a, b): Link(env, NONE, 1, (str(a), str(b)), up=up, down=down)
@@ -255,7 +278,7 @@ class Net:
 
     def send(self, place: int) -> None:
         one = self.program.packets[place]
-        kind = Doomed if one.lost else Passage
+        kind = self.kinds[one.lost]
         link = self.links[one.sender, one.receiver]
         link.carry(kind(link, one.size, partial(self.arrive, place), self.lose, one.latency))
 
@@ -430,6 +453,30 @@ def programs(draw: st.DrawFn) -> Program:
 @given(programs())
 def test_all_packets_end_when_a_fluid_would(program: Program) -> None:
     check(program)
+
+
+@given(programs(), st.sampled_from([1.0, 0.1, 0.0]))
+def test_short_cuts_of_an_uplink_change_no_bit(program: Program, pace: float) -> None:
+    """A row of one link, and a flow that has its receiver's rate at once. At a lower `pace` of time, or all together,
+    more packets meet."""
+    packets = tuple(replace(one, time=one.time * pace) for one in program.packets)
+    program = replace(program, packets=packets)
+    plain = Net(program, plain=True)
+    plain.schedule()
+    assert found(program) == plain.run()
+
+
+@pytest.mark.parametrize(("up", "down"), [(1000.0, 9999.0), (9999.0, 1000.0), (2500.0, 2500.0), (0.3, 0.1)])
+@pytest.mark.parametrize("other", [None, 0.05, 7.3])
+def test_a_row_of_equal_packets_leaves_as_its_flows_would(up: float, down: float, other: float | None) -> None:
+    """Until a packet to another receiver, at the time `other`, ends the row."""
+    packets = [Packet(0.0 if one < 9 else 0.7, 0, 0, 301 if one % 4 else 3000, 0.1) for one in range(12)]
+    more = [] if other is None else [Packet(other, 0, 1, 2000, 0.0)]
+    program = Program((up,), (down, down), (*packets, *more), slow_ups=((9.1, 0, 3.0),))
+    plain = Net(program, plain=True)
+    plain.schedule()
+    times = found(program)
+    assert len(times) == len(program.packets) and times == plain.run()
 
 
 @given(programs(), st.floats(0, 60))
