@@ -16,8 +16,8 @@ State = dict[str, dict[str, object]]
 """By kind, for example "model" or "environment variable", each name with its value."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
-_CHANGED_BY_OTHERS = ("PYTEST_CURRENT_TEST", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK")
-"""Variables of pytest, and those that scikit-learn sets once it is imported."""
+_CHANGED_BY_OTHERS = ("PYTEST_CURRENT_TEST", "KMP_", "TORCHINDUCTOR_", "TRITON_", "GRPC_", "RAY_")
+"""The beginnings of variables that pytest sets, and libraries once they are imported or first used."""
 
 
 def state() -> State:
@@ -27,7 +27,7 @@ def state() -> State:
     """
     found: State = {one.what: dict(one._own) for one in registry._all}
     found[wire._types.what] = dict(wire._types._added)
-    found["environment variable"] = {name: one for name, one in os.environ.items() if name not in _CHANGED_BY_OTHERS}
+    found["environment variable"] = {name: one for name, one in os.environ.items() if not name.startswith(_CHANGED_BY_OTHERS)}
     found["handler of a signal"] = {one.name: signal.getsignal(one) for one in _SIGNALS}
     found["folder"] = {"working folder": _folder()}
     found["plugin"] = {"active": plugged.imported(), "given": tuple(plugins._given), "only looked at": plugins._looking}

@@ -1,4 +1,6 @@
 import json
+import subprocess
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -6,6 +8,7 @@ from typer.testing import CliRunner
 from tacit.benchmarks.command import app
 from tacit.benchmarks.scale import growth
 from tacit.benchmarks.scale.growth import CURVES, Curve
+from tests import warm
 
 
 def small(size):
@@ -19,6 +22,13 @@ def curves(monkeypatch):
         monkeypatch.setattr(growth, "TABLES", {})
 
     return set_to
+
+
+@pytest.fixture(autouse=True)
+def started_warm(monkeypatch):
+    """Each size is run in a process of its own that starts warm."""
+    runner = SimpleNamespace(run=lambda command, **_: warm.run(command), TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(growth, "subprocess", runner)
 
 
 def test_each_size_is_run_and_its_time_memory_and_messages_are_written(curves, tmp_path):

@@ -245,6 +245,7 @@ def test_a_resumed_run_uses_only_its_copy_of_the_plugin(write: Write, training: 
     assert json.loads(Path("run/result.json").read_text())["trace_hash"] == whole.trace_hash
 
 
+@pytest.mark.long
 def test_a_plugin_works_in_the_workers_of_a_sweep(write: Write, training: str) -> None:
     path = with_halved_updates(write, training)
     swept = tacit("sweep", path, "--seeds", 2, "--jobs", 2, "--out", "sweep")

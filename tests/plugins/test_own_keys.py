@@ -151,7 +151,7 @@ def test_values_of_a_plugins_keys_are_read_from_a_run_folder() -> None:
     assert tacit("run", "mine.toml", *words, "--out", "run").exit_code == 0
     first, again = (load(where, texts) for where, texts in (("mine.toml", words[1::2]), ("run", [])))
     assert first.protocol == again.protocol
-    swept = tacit("sweep", "mine.toml", "--over", "protocol.colour=red,blue", "--jobs", 2, "--out", "many")
+    swept = tacit("sweep", "mine.toml", "--over", "protocol.colour=red,blue", "--out", "many")
     assert swept.exit_code == 0, swept.output
 
 

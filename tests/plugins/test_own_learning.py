@@ -158,10 +158,21 @@ def test_clients_of_fedbn_test_the_model_with_their_own_normalisation(
     assert result.evaluation["accuracy_worst"] <= result.evaluation["accuracy_mean"]
 
 
+SECURE = ["training.averaging=secure", "training.value_bits=16"]
+FAST = ("focal", "fedbn")
+"""Examples whose secure average is run in the fast tests, too: a common network, and one with parts that stay."""
+
+
 @pytest.mark.parametrize(
-    "changes", [[], ["training.averaging=secure", "training.value_bits=16"]], ids=["plain", "secure"]
+    ("name", "changes"),
+    [
+        *(pytest.param(name, [], id=f"{name}-plain", marks=[pytest.mark.long] * (name == "lora")) for name in CHANGES),
+        *(
+            pytest.param(name, SECURE, id=f"{name}-secure", marks=[pytest.mark.long] * (name not in FAST))
+            for name in CHANGES
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", NAMES)
 def test_examples_lose_a_client_and_send_the_predicted_bytes(
     example: Callable[..., Scenario], tmp_path: Path, name: str, changes: list[str]
 ) -> None:

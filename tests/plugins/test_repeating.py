@@ -4,12 +4,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from tacit.scenarios.command.main import app
+from tacit.scenarios.running import repeated
 from tacit.scenarios.running.runner import run
+from tests import warm
 from tests.plugins.conftest import TRAINING
 
 Write = Callable[..., Path]
@@ -123,6 +126,14 @@ UNSEEDED = MODEL.replace("random.gauss(0, 1)", "random.Random().random()")
 LINE = 1 + UNSEEDED.splitlines().index(next(one for one in UNSEEDED.splitlines() if "Random()" in one))
 
 
+@pytest.fixture
+def warm_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the second run start warm, with the hash seed of the process that it is forked from."""
+    run_warm = SimpleNamespace(run=lambda command, env, **_: warm.run(command, env=env))
+    monkeypatch.setattr(repeated, "subprocess", run_warm)
+
+
+@pytest.mark.usefixtures("warm_repeat")
 def test_check_repeat_names_the_event_and_the_line_that_differ(write: Write) -> None:
     path = write(UNSEEDED, NOISY)
     ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])
@@ -153,7 +164,11 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("place", "engine"), [("server", "inline"), ("by name", "pool:2")])
+@pytest.mark.usefixtures("warm_repeat")
+@pytest.mark.parametrize(
+    ("place", "engine"),
+    [("server", "inline"), ("by name", "inline"), pytest.param("by name", "pool:2", marks=pytest.mark.long)],
+)
 def test_check_repeat_names_only_the_line_that_the_step_executed(write: Write, place: str, engine: str) -> None:
     changes, text, who = PLACES[place]
     plugin = SEVERAL
@@ -168,6 +183,7 @@ def test_check_repeat_names_only_the_line_that_the_step_executed(write: Write, p
     assert len(lines) == 1 and f"mine.py, line {number}: random.Random()" in lines[0] and who in lines[0], lines
 
 
+@pytest.mark.usefixtures("warm_repeat")
 def test_check_repeat_names_the_line_of_a_data_set(write: Write) -> None:
     path = write(DATA.replace("np.random.standard_normal(", "np.random.RandomState().standard_normal("), DRAWN)
     ended = CliRunner().invoke(app, ["run", str(path), "--check-repeat", "--out", "a"])

@@ -319,9 +319,7 @@ def ended(simulation: Simulation) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", HARD)
-def test_a_run_resumed_after_any_round_ends_alike(
-    resumable: Resumable, tmp_path: Path, name: str, every: bool
-) -> None:
+def test_a_run_resumed_after_any_round_ends_alike(resumable: Resumable, tmp_path: Path, name: str, every: bool) -> None:
     """The long tests resume after every round, the others after the first round and one in the middle."""
     changes, faults = HARD[name]
     scenario = load(resumable(tmp_path, faults), ["protocol.name=fedavg", *changes])
