@@ -1,4 +1,4 @@
-"""What a test may leave to others in the same process: nothing in registries, variables, folder and signals.
+"""Checks that a test leaves nothing to others in its process: entries of registries, variables, folder or signals.
 
 Tests of one process run in any order, so what one of them adds changes what another one sees.
 """
@@ -16,8 +16,11 @@ State = dict[str, dict[str, object]]
 """By kind, for example "model" or "environment variable", each name with its value."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
-_CHANGED_BY_OTHERS = ("PYTEST_CURRENT_TEST", "KMP_", "TORCHINDUCTOR_", "TRITON_", "GRPC_", "RAY_")
-"""The beginnings of variables that pytest sets, and libraries once they are imported or first used."""
+_WATCHED = (
+    "TACIT_", "PYTHON", "OMP_", "XDG_", "GITHUB_", "GITLAB_", "LC_", "COLUMNS", "TERM", "NO_COLOR", "CI", "HOME",
+)  # fmt: skip
+"""The beginnings of variables that change what Tacit does. Libraries set variables of their own once they are
+imported."""
 
 
 def state() -> State:
@@ -27,7 +30,7 @@ def state() -> State:
     """
     found: State = {one.what: dict(one._own) for one in registry._all}
     found[wire._types.what] = dict(wire._types._added)
-    found["environment variable"] = {name: one for name, one in os.environ.items() if not name.startswith(_CHANGED_BY_OTHERS)}
+    found["environment variable"] = {name: one for name, one in os.environ.items() if name.startswith(_WATCHED)}
     found["handler of a signal"] = {one.name: signal.getsignal(one) for one in _SIGNALS}
     found["folder"] = {"working folder": _folder()}
     found["plugin"] = {"active": plugged.imported(), "given": tuple(plugins._given), "only looked at": plugins._looking}

@@ -1,4 +1,4 @@
-"""What a test leaves to others is found: entries of registries, variables, folder and signals."""
+"""Tests find what a test leaves to others: entries of registries, variables, folder, signals and plugins."""
 
 import os
 import signal

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tacit.sim import plain
@@ -115,6 +115,7 @@ def test_invalid_data_is_refused_without_a_call(data: Any) -> None:
         Reader({"owner": Owner()}, KINDS, [["os.system", "x"]], {}).read(data)
 
 
+@settings(max_examples=40)
 @example(values=[1, "two"], times=600, least=plain._MANY)
 @given(st.lists(VALUES, max_size=8), st.integers(0, 6), st.integers(1, 20))
 def test_collections_of_many_items_come_back_from_memory_and_from_a_file(

@@ -5,7 +5,7 @@ import gmpy2
 import phe
 import pytest
 from gmpy2 import mpz
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.protocols.crypto import fermat, paillier
@@ -109,6 +109,7 @@ def test_both_encryptions_decrypt_to_the_plaintext(plaintext, entropy):
         assert textbook_decrypt(ciphertext, *KEY.factors) == plaintext
 
 
+@settings(max_examples=40)
 @given(st.lists(PLAINTEXTS, max_size=10), ENTROPIES)
 def test_many_plaintexts_are_encrypted_at_once(plaintexts, entropy):
     encryptor = Encryptor(PUBLIC, entropy, len(plaintexts))

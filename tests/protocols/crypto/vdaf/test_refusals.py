@@ -121,7 +121,7 @@ def test_a_changed_prepare_share_or_message_is_refused(name: str, data: st.DataO
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if VALID[name][0].circuit.gadget.degree == 2])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(data=st.data())
 def test_a_client_that_encodes_an_invalid_measurement_is_refused(name: str, data: st.DataObject) -> None:
     """The client follows the protocol except for its measurement, which is any invalid vector of elements."""
