@@ -26,7 +26,8 @@ imported."""
 def state() -> State:
     """Return what tests share in this process.
 
-    Messages of Tacit's own modules are left out: a test may be the first to import them.
+    Messages of Tacit's own modules are left out: a test may be the first to import them. Entries of a registry that are
+    made when they are first asked for are None before.
     """
     found: State = {one.what: dict(one._own) for one in registry._all}
     found[wire._types.what] = dict(wire._types._added)
@@ -51,5 +52,6 @@ def differences(before: State, after: State) -> list[str]:
         earlier = before.get(kind, {})
         found += [f"{kind} {name} is added" for name in names.keys() - earlier.keys()]
         found += [f"{kind} {name} is removed" for name in earlier.keys() - names.keys()]
-        found += [f"{kind} {name} is changed" for name in names.keys() & earlier if names[name] != earlier[name]]
+        known = [name for name in names.keys() & earlier if earlier[name] is not None]  # None: not made yet
+        found += [f"{kind} {name} is changed" for name in known if names[name] != earlier[name]]
     return sorted(found)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Protocol
 from msgspec import Meta
 
 from tacit.parties.learning.spec import LEARNERS
-from tacit.protocols.cotraining.secure_votes import COUNTINGS
+from tacit.protocols.cotraining.registry import COUNTINGS
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.sim.table import Keys, about
 

@@ -7,8 +7,7 @@ from msgspec import Meta
 from tacit.parties.learning.metrics import OF_CLASSES
 from tacit.parties.learning.spec import MODELS
 from tacit.parties.learning.tasks import TASKS
-from tacit.protocols.federated.registry import UPDATES, Weighting
-from tacit.protocols.federated.secure_averages import AVERAGINGS
+from tacit.protocols.federated.registry import AVERAGINGS, UPDATES, Weighting
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys, about
 

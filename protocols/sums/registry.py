@@ -1,23 +1,37 @@
 """All secure sums of vectors, by their names: those that come with Tacit, and those of plugins."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeVar
 
-from tacit.protocols.sums.committee import ByCommittee
-from tacit.protocols.sums.flamingo import Flamingo
-from tacit.protocols.sums.lightsecagg import LightSecAgg
-from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
-from tacit.protocols.sums.sum import Sum
 from tacit.sim.registry import Registry
 
-__all__ = ["SUMS", "WithSums"]
+__all__ = ["SUMS", "NamedSums", "WithSums"]
 
 T = TypeVar("T")
 
-SUMS: Registry[type[Sum]] = Registry(
-    "sum", {one.name: one for one in (SecAgg, SecAggPlus, LightSecAgg, ByCommittee, Flamingo)}
+_PLACES = {
+    "secure": ("secure_sum", "SecAgg"),
+    "secagg+": ("secure_sum", "SecAggPlus"),
+    "lightsecagg": ("lightsecagg", "LightSecAgg"),
+    "committee": ("committee", "ByCommittee"),
+    "flamingo": ("flamingo", "Flamingo"),
+}
+"""The module and the class of each sum that comes with Tacit; a sum is imported when it is first asked for."""
+
+
+def _imported(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+SUMS: Registry[Any] = Registry(
+    "sum",
+    later={
+        name: partial(_imported, f"tacit.protocols.sums.{module}", kind) for name, (module, kind) in _PLACES.items()
+    },
 )
-"""The secure sums, by the names that `training.averaging` and all other keys give them."""
+"""The secure sums, by the names that `training.averaging` and all other keys give them: classes derived from `Sum`."""
 
 
 class WithSums(Mapping[str, T]):
@@ -26,9 +40,9 @@ class WithSums(Mapping[str, T]):
     `make` gives the value for a sum. `before` and `after` are further values, before and after Tacit's own sums.
     """
 
-    def __init__(self, before: Mapping[str, T], make: Callable[[type[Sum]], T], after: Mapping[str, T]) -> None:
+    def __init__(self, before: Mapping[str, T], make: Callable[[Any], T], after: Mapping[str, T]) -> None:
         self._make = make
-        self._own = {**before, **{name: make(one) for name, one in SUMS.items()}, **after}
+        self._own = {**before, **{name: make(SUMS[name]) for name in _PLACES}, **after}
 
     def __getitem__(self, name: str) -> T:
         return self._own[name] if name in self._own else self._make(SUMS[name])
@@ -38,6 +52,29 @@ class WithSums(Mapping[str, T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._own, *SUMS)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class NamedSums(Mapping[str, Any]):
+    """The `WithSums` that is called `table` in a module, whose names are known without an import of the module.
+
+    `before` and `after` are the names of its further values.
+    """
+
+    def __init__(self, module: str, table: str, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        self._values = partial(_imported, module, table)
+        self._names = (*before, *_PLACES, *after)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or name in SUMS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._names, *SUMS)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

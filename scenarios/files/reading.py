@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from tacit.protocols.cotraining.registry import COUNTINGS
+from tacit.protocols.federated.registry import AVERAGINGS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
@@ -95,9 +97,6 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
 
 def _takes_keys(scenario: Scenario) -> bool:
     """True if clients agree on keys."""
-    from tacit.protocols.cotraining.secure_votes import COUNTINGS  # sums that a run without them need not import
-    from tacit.protocols.federated.secure_averages import AVERAGINGS
-
     protocol = PROTOCOLS[scenario.protocol.name]
     ways: list[Any] = [AVERAGINGS[scenario.training.averaging]]
     if "cotraining.votes" in protocol.uses:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tacit.parties.fleet.energy import Energy
-from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, prefixed, shown_of_clients, spread_of
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
@@ -95,6 +94,8 @@ def byte_table(
     sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * len(columns)
     result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
     if model:
+        from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS  # runs of other families do without
+
         messages = sum(row.messages for row in rows if row.type in IN_PLACE_OF_MODELS)
         filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
         result.add_row("for comparison", "as many of FedAvg's models", *filled)
