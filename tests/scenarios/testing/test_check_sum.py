@@ -16,7 +16,6 @@ from tests.chaos.test_planted_weakenings import (
     guessable_keys,
     mask_reused,
     masks_in_every_attempt,
-    no_personal_mask,
     second_survivors,
     too_few_clients,
 )
@@ -171,7 +170,7 @@ def test_without_a_view_a_lying_server_is_plainly_not_judged() -> None:
         assert one.status == "not judged" and "does not say what a lying server knows" in one.how
 
 
-WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clients, guessable_keys, no_personal_mask]
+WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clients, guessable_keys]
 
 
 @pytest.mark.long
