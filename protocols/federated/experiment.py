@@ -43,7 +43,7 @@ from tacit.protocols.federated.observer import BufferedObserver, TrainingObserve
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingRound, TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
-from tacit.protocols.identities import identities_of, signing_colluding
+from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.privacy.rotated import Rounding
@@ -143,9 +143,9 @@ class Training:
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         if self.settings.private is not None and self.settings.private.noise is not None:
-            averaging = self.settings.averaging
+            averaging, noise = self.settings.averaging, self.settings.private.noise
             sees_all = not isinstance(averaging, Secure) or averaging.sum.sees_all
-            spending = self._spending_on(tables, self.settings.private.noise, sees_all)
+            spending = self._spending_on(tables, noise, sees_all)
         if self.settings.evaluated_every:
             self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
@@ -175,8 +175,9 @@ class Training:
 
     def _spending_on(self, tables: TrainingTables, noise: Distributed, sees_all: bool) -> Spending:
         """The budget of removable `noise`, by what noise the sums of the server so far carried."""
+        known = {"sees_all": sees_all, "signed": is_signed(tables)}
         return lambda rounds: spending_on_changes(
-            tables.privacy, tables.entropy, noise, self.server.noise_counted, self.server.noise_carried, sees_all
+            tables.privacy, tables.entropy, noise, self.server.noise_counted, self.server.noise_carried, **known
         )(rounds)
 
     def _task(self, number: int) -> Task:

@@ -192,7 +192,7 @@ class NoisyChangesAveraging(SecureAveraging):
         def opens(joined: int, left: int) -> float | None:
             chance, fewest = found.opens(joined, left), joined - lost
             if unsigned and chance is not None:  # each client may be shown survivors of its own
-                threshold = quorum.threshold_of(None, joined, colluding)
+                threshold = quorum.threshold_of(None, joined, max(1, colluding))
                 fewest = quorum.fewest_left(joined, threshold, fewest, max(1, colluding))
             return chance if left >= fewest else 0.0
 

@@ -214,20 +214,18 @@ def spending_on_models(privacy: Privacy, entropy: str, planned: int, cohort: int
 
 
 def spending_on_changes(
-    privacy: Privacy,
-    entropy: str,
-    noise: Distributed,
-    counted: Sequence[int] = (),
-    carried: Sequence[Carried] = (),
-    sees_all: bool = True,
-) -> Spending:
+    privacy: Privacy, entropy: str, noise: Distributed, counted: Sequence[int] = (), carried: Sequence[Carried] = (), *,
+    sees_all: bool = True, signed: bool = True,
+) -> Spending:  # fmt: skip
     """The budget of `dp-fedavg` with removable `noise` of the clients on the changes of each of its rounds.
 
     No draw of clients counts, as the server draws; each round counts with all the noise that is certain. `counted`: the
     variances of the honest clients' noise in rounds so far; further rounds count with the least. `carried`: the noise
-    in opened sums. `sees_all`: as in `Sum`; if not, that the noise is enough depends on the server.
+    in opened sums. `sees_all`: as in `Sum`; if not, that the noise is enough depends on the server. `signed`: clients
+    know long-term keys; if not, a server with keys of its own in their place takes part as all others.
     """
-    server = "the server" if sees_all else "the server, if it follows the protocol,"
+    server = "the server" if signed else "the server, if it hands out the keys of the clients,"
+    server = server if sees_all else "the server, if it follows the protocol,"
     among = f"{server} and up to {noise.colluding} clients together"
 
     def charge(rounds: int) -> Spent:

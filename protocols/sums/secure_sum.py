@@ -517,7 +517,10 @@ class SecAgg(Dealing):
 
     def _settings(self, group: setup.Group, settings: SumSettings) -> Settings:
         own, signing = super()._settings(group, settings), group.identities
-        return replace(own, threshold=self.threshold, identities=signing, assumed=self.of_run, noise=self.noise)
+        assumed = self.of_run
+        if self.noise is not None:  # a client whose noise is not counted may also give the server its shares
+            assumed = replace(assumed, colluding=max(assumed.colluding, self.noise.colluding))
+        return replace(own, threshold=self.threshold, identities=signing, assumed=assumed, noise=self.noise)
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ def test_the_model_is_the_oracles_and_bytes_are_those_of_the_formula_and_the_for
     assert found.outcome == "completed" and found.equals_plaintext
     assert found.privacy is not None and 7.9 < found.privacy.epsilon <= 8.0
     assert ("if it follows the protocol" in found.privacy.covers) == (averaging == "secagg+")
+    of_keys = "if it hands out the keys of the clients" in found.privacy.covers
+    assert of_keys == (not signed and averaging != "secagg+")
     seen = tacit.bytes(found)
     sent = payload(seen.rows)
     predicted = payload(tacit.predict(load(path, [f"training.averaging={averaging}", *changes])).rows)

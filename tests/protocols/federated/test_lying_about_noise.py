@@ -14,6 +14,7 @@ import pytest
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
+from tacit.protocols import setup
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.federated.dp_fedavg import Clipped
@@ -23,13 +24,14 @@ from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
-from tacit.protocols.sums import consistency, opening, removal, secure_sum
+from tacit.protocols.sums import consistency, opening, quorum, removal, secure_sum
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.flamingo import Flamingo
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedSurvivors, LightSecAgg
 from tacit.protocols.sums.secure_sum import SecAgg
+from tacit.protocols.sums.sum import SumSettings
 from tacit.sim.faults import Crash, Fault
 from tests.protocols.federated.rounds import Rounds, run_rounds
 from tests.protocols.federated.test_noisy_changes import CLIENTS, CLIP, FIRST, SHARDS, SPEC, STILL, noise_of, sent
@@ -267,3 +269,20 @@ def test_unsigned_removable_noise_is_refused_by_the_settings_of_a_sum() -> None:
     with pytest.raises(ValueError, match="only where clients sign"):
         secure_sum.Settings(noise.numbers, noise=noise, tolerance=Tolerance(0.1, 0.1), called=CLIENTS)
     secure_sum.Settings(noise.numbers, noise=replace(noise, components="none"))
+
+
+@pytest.mark.parametrize("components", ["all", "none"])
+@pytest.mark.parametrize("clients", range(6, 40))
+def test_no_client_is_uncovered_by_half_of_the_honest_clients_and_the_one_whose_noise_is_not_counted(
+    components: Kind, clients: int
+) -> None:
+    """Both secrets of a client take t shares each, of which the colluding client gives one of both kinds.
+
+    Without the one that colludes in t, a lying server read a client of 21 under a fifteenth of the noise.
+    """
+    noise = Distributed(noise_of().rounding, 4.0, 1e-5, 1, clients, 1, 2, components)
+    one = SecAgg(of_run=Assumed(clients, 0, 0), identities=SIGNED, noise=noise)
+    group = setup.Group(tuple(map(str, range(clients))), {}, {}, identities=SIGNED)
+    found = one._settings(group, SumSettings(noise.numbers, clients, 2, word_bits=noise.word_bits))
+    threshold = quorum.threshold_of(found.threshold, clients, found.colluding)
+    assert 2 * (threshold - noise.colluding) > clients - noise.colluding
