@@ -252,9 +252,9 @@ OPTIONS = (
         "",
         'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
         "same for any tolerated losses",
-        "a secure average, signed if noise is removed; at most as many clients as stated help the server, which with "
-        "`secagg+` follows the protocol; at most the share `privacy.tolerated` of the called clients is lost in a sum, "
-        "else see `privacy.excess_losses`",
+        "a secure average, signed if noise is removed; with `secagg+` an honest server; at most as many clients as "
+        "stated help the server; at most the share `privacy.tolerated` of the called clients is lost in a sum, else see "
+        "`privacy.excess_losses`",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
         ("q, changes",),
     ),

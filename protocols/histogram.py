@@ -178,7 +178,7 @@ class NoisyHistograms:
             self._drawn.setdefault(arguments[0].context, []).append(drawn)
 
     def without_noise(self, found: Mapping[str, Found]) -> Mapping[str, Found] | None:
-        """What the parts have `found`, as it were without noise; None where the noise of both is not known here.
+        """The results that the parts have `found`, without noise; None where the noise of both is not known here.
 
         Raises ValueError where a result is not made of the counts with noise.
         """

@@ -34,7 +34,7 @@ The noise of a client is drawn once, when it first masks in a round; chunks that
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,7 @@ class SignedSurvivors(Message):
 
 
 class NoiseSeeds(Message):
+    reveals_noise: ClassVar[bool] = True
     seeds: bytes
 
 

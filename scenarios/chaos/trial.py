@@ -17,7 +17,6 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import always_opens
 from tacit.protocols.privacy.removable import Parts, Seeds
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.sums.removal import NoiseSeeds
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.interruption import Interruption
 from tacit.scenarios.running.simulation import Simulated, Simulation
@@ -28,7 +27,7 @@ from tacit.sim.trace import Event
 from tacit.sim.units import duration
 from tacit.sim.wire import LedgerRow, Packet, decode_body, decode_frame
 
-__all__ = ["Announcement", "Calm", "Limits", "Masking", "Overdue", "Revealed", "Trial", "Update", "observed"]
+__all__ = ["Announcement", "Calm", "Limits", "Masking", "NoiseShown", "Overdue", "Trial", "Update", "observed"]
 
 R = TypeVar("R")
 
@@ -110,7 +109,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Revealed:
+class NoiseShown:
     """The seeds of noise that a client has sent to the server: the party, the round and the seeds."""
 
     party: str
@@ -134,7 +133,7 @@ class Trial:
     """The jobs in which clients add noise to words of a sum (`Distributed.words`)."""
     removals: list[Update] = field(default_factory=list)
     """The jobs in which the server removes noise (`Distributed.removed`)."""
-    revealed: list[Revealed] = field(default_factory=list)
+    revealed: list[NoiseShown] = field(default_factory=list)
     models: list[bytes] = field(default_factory=list)
     """The models of training: the first one, and that of each round at its end."""
     records: list[Any] = field(default_factory=list)
@@ -231,6 +230,7 @@ def _watch(trial: Trial) -> None:
     kinds = PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
     naming = {kind.__name__: kind for kind in kinds if kind.names_members}
     blocks = {kind.__name__: kind for kind in kinds if kind.part_of_pair}
+    revealing = {kind.__name__: kind for kind in kinds if getattr(kind, "reveals_noise", False)}
 
     def sent(packet: Packet) -> None:
         if packet.sender == server.name and packet.type in naming:
@@ -243,10 +243,10 @@ def _watch(trial: Trial) -> None:
                     None if names is None else tuple(names), frame.body, len(trial.events),
                 )
             )  # fmt: skip
-        elif packet.type == NoiseSeeds.__name__:
+        elif packet.type in revealing:
             frame = decode_frame(packet.data)
-            seeds = decode_body(frame, frame.body, NoiseSeeds).seeds
-            trial.revealed.append(Revealed(packet.sender, packet.round, seeds))
+            seeds = decode_body(frame, frame.body, revealing[packet.type]).seeds  # type: ignore[attr-defined]
+            trial.revealed.append(NoiseShown(packet.sender, packet.round, seeds))
         elif packet.type in blocks:
             frame = decode_frame(packet.data)
             peer = decode_body(frame, frame.body, blocks[packet.type]).peer  # type: ignore[attr-defined]

@@ -156,7 +156,7 @@ def test_a_server_that_shows_two_sets_of_coded_sums_gets_seeds_for_one_at_most(m
 def test_a_client_that_is_shown_one_signature_too_few_reveals_nothing(
     monkeypatch: pytest.MonkeyPatch, kind: type[Any], short: int, reveals: bool
 ) -> None:
-    """Of the q signatures of members `short` are missing, so non-members and members alike keep their seeds."""
+    """With q - 1 signatures of members, clients keep their seeds, members and others alike."""
     send = Server.broadcast
 
     def lying(self: Server, parties: Sequence[str], message: Any) -> None:
@@ -196,8 +196,8 @@ def test_a_client_reveals_for_no_set_but_that_which_is_signed(monkeypatch: pytes
 
 @pytest.mark.parametrize("restarted", ["clients", "server", "nobody"])
 def test_no_seeds_of_a_second_set_after_restarts(monkeypatch: pytest.MonkeyPatch, restarted: str) -> None:
-    """The server names a smaller set once it has the seeds of the first one, also to clients that came back, and after
-    it came back itself."""
+    """The server names a smaller set once it has the seeds of the first one, also to clients that are back, and after
+    it is back itself."""
     noise = noise_of(rounds=2)
     seen: list[tuple[str, int, bytes]] = []
     uncover = opening.uncover
