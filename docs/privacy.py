@@ -209,8 +209,8 @@ OPTIONS = (
     Option(
         "privacy.votes_epsilon",
         "",
-        "counts of votes with `prio3`, also against one of the two aggregators: epsilon of all rounds, for the "
-        "replaced data of one client",
+        "counts of votes with `prio3`, also against one aggregator: epsilon of all rounds, for the replaced data of one "
+        "client",
         "the server and the helper do not put their shares together; who votes is no secret",
         "noise of each aggregator on each count; it takes many clients: see prio3.md",
     ),
@@ -252,9 +252,8 @@ OPTIONS = (
         "",
         'the sum of changes without noise, also against the server, with `privacy.noise = "skellam"`: epsilon is the '
         "same for any tolerated losses",
-        "a secure average, signed if noise is removed; with `secagg+` an honest server; at most as many clients as "
-        "stated help the server; at most the share `privacy.tolerated` of the called clients is lost in a sum, else see "
-        "`privacy.excess_losses`",
+        "a secure average, signed if noise is removed; with `secagg+` an honest server; at most the stated "
+        "clients help the server; at most the share `privacy.tolerated` of the called clients is lost in a sum",
         "16 bytes of seeds per client, and drawing the noise; see private-dropouts.md",
         ("q, changes",),
     ),

@@ -342,9 +342,9 @@ class _Taking(consistency.Signer):
         else:
             signed = consistency.signed_by(me, self.identities, self.group.secrets)
             assert signed is not None
-            agreement, limits = Agreement(shown.places, shown.signatures), (signed.titles, self.quorum, sets[0])
+            agreement, titles = Agreement(shown.places, shown.signatures), signed.titles
             with me.step(removal.REVEAL.name):
-                if await consistency.is_agreed(me, self.identities, agreement, *sets, *limits):
+                if await consistency.is_agreed(me, self.identities, agreement, *sets, titles, self.quorum, sets[0]):
                     self.revealing(sets[1])
                     self.revealing = None
 

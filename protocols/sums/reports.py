@@ -28,7 +28,7 @@ that the helper releases: sums of the same values over two sets of clients would
 
 With noise each aggregator adds its own to its share, drawn once a batch (`privacy.aggregated`). The helper stores its
 noisy share before it sends it. Asked again for the same reports, also after a crash, it gives the same bytes; another
-draw would halve the noise. The server asks once more where no answer was received. Whose reports there are is not covered.
+draw would halve the noise. The server asks once more if no answer is received. Whose reports there are is not covered.
 
 Losses: a client whose report is missing, or is refused, is left out of the round with the reason. A lost helper ends
 the batch, and with it the round; it may return, and the next round begins. Once the aggregate share was asked for, a

@@ -155,7 +155,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.noise is not None and self.noise.numbers != self.dimension:
             raise ValueError(f"noise is for {self.noise.numbers} numbers, not for {self.dimension}.")
-        removal.check(self.noise, self.identities, self.identities and self.identities.colluding)
+        signing = None if self.identities is None else self.identities.colluding
+        removal.check(self.noise, self.identities, signing)
         if self.tolerance is not None and self.called < 1:
             raise ValueError("a sum in a graph needs the number of clients that are called.")
         if self.tolerance is not None and self.identities is not None:
@@ -242,7 +243,7 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
 
 
 def _with_noise(me: Client, dealt: dealing.Dealt | None, settings: Settings) -> dealing.Dealt | None:
-    """What `me` has `dealt`, if noise is made for the clients of A, with the fewest survivors among whom it is enough.
+    """Return `dealt` with the fewest survivors among whom `noise` is enough; None if it is not made for those of A.
 
     Who sees neighbours alone cannot count survivors.
     """
