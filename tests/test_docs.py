@@ -105,6 +105,14 @@ def test_the_page_on_secure_sums_has_the_rows_of_its_file() -> None:
     assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run: python docs/sums.py"
 
 
+def test_the_picture_of_dropouts_has_a_curve_for_each_way_to_add_noise() -> None:
+    made = runpy.run_path(str(DOCS / "dropouts.py"))
+    for column, *_ in made["PANELS"]:
+        found = made["curves"](column)
+        # The way that ends at epsilon has no result where the second sum is not opened.
+        assert len(found) == 4 and [len(points) for points in found.values()].count(5) == 3
+
+
 def test_the_page_on_performance_has_every_part_and_the_sums_of_the_formulas() -> None:
     made = runpy.run_path(str(DOCS / "performance.py"))
     pages = "\n".join(page.read_text(encoding="utf-8") for page in made["PAGES"])
