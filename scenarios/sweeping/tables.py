@@ -297,7 +297,7 @@ def written(tabled: Tabled, command: str) -> Written:
     """Return the table as texts, with the `command` that made it, and remarks."""
     title, facts = caption(tabled)
     heads, *rows = _cells(tabled, whole=True)
-    remarks = [*verdicts(tabled), *(f"No epsilon of these runs is guaranteed: {caveat}" for caveat in tabled.caveats)]
+    remarks = [*verdicts(tabled), *(f"No epsilon here is guaranteed: {caveat}" for caveat in tabled.caveats)]
     return Written(f"{title}.", command, f"{facts}.", heads, rows, [f"{line}." for line in remarks])
 
 
