@@ -167,6 +167,8 @@ class NoisyChangesAveraging(SecureAveraging):
         called = rounded_up(tables.training.share, tables.data.clients)
         lost, colluding = tolerated_of(tables, called), max(1, colluding_of(tables, called))
         what = f"{lost} may be lost after they agreed to a sum, and the noise of {colluding} is not counted"
+        if tables.privacy.excess_losses != "refuse":
+            what += "; with more losses a sum has less noise, and counts accordingly"
         found = [f'privacy.noise = "skellam": of {called} clients {what}']
         if (opened := self._most_lost(tables, called)) < lost:
             found.append(f"without signatures a sum is opened with at most {opened} losses, not {lost}")
