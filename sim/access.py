@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, Protocol
 
 from tacit.sim.clock import Environment, Timer
@@ -23,6 +24,8 @@ INSTANT = 1e-9
 """Seconds of work that count as none: what rounding leaves."""
 
 Then = Callable[[], object]
+
+_PLACE, _NUMBER = attrgetter("place"), attrgetter("number")  # what flows are sorted by
 
 
 class Parcel(Protocol):
@@ -55,18 +58,18 @@ class Parcel(Protocol):
 class _Leaving:
     """A parcel on its way through an uplink, at the shared rate or, if `capped`, at the rate of its receiver.
 
-    `end`: the time at which it is through if capped, else the bytes that each shared flow will have sent then.
+    `end`: the time at which it is through if capped, else the bytes that each shared flow will have sent then. `place`:
+    by what flows are sorted.
     """
 
-    __slots__ = stored = ("cap", "capped", "end", "number", "parcel")
+    __slots__ = ("cap", "capped", "end", "number", "parcel", "place")
+    stored = ("cap", "capped", "end", "number", "parcel")
+    place: tuple[float, int]
 
     def __init__(self, number: int, parcel: Parcel, end: float) -> None:
         self.number, self.parcel, self.end = number, parcel, end
         self.cap = parcel.cap
         self.capped = False
-
-    def __lt__(self, other: "_Leaving") -> bool:
-        return (self.cap, self.number) < (other.cap, other.number)
 
 
 class Access:
@@ -183,7 +186,7 @@ class Uplink(Access):
     def empty(self) -> None:
         """Drop all parcels, in the order in which they were sent: the sender is gone."""
         self._dissolve()
-        flows = [flow.parcel for flow in sorted(filter(None, self._flows.values()), key=lambda flow: flow.number)]
+        flows = [flow.parcel for flow in sorted(filter(None, self._flows.values()), key=_NUMBER)]
         flows += [] if self._alone is None else [self._alone]
         waiting = [parcel for queue in self._waiting.values() for parcel in queue]
         self._clear()
@@ -318,6 +321,7 @@ class Uplink(Access):
     def _place(self, flow: _Leaving, capped: bool) -> None:
         """Put a flow among the `capped` ones or the shared ones, with its `end` in their terms."""
         flow.capped = capped
+        flow.place = flow.cap, flow.number
         if capped:
             self._taken += flow.cap
             flows = self._capped
@@ -325,14 +329,14 @@ class Uplink(Access):
         else:
             flows = self._shared
             heappush(self._ends, (flow.end, flow.number, flow))
-        if flows and flow < flows[-1]:
-            insort(flows, flow)
+        if flows and flow.place < flows[-1].place:
+            insort(flows, flow, key=_PLACE)
         else:  # most often
             flows.append(flow)
 
     def _take_out(self, flow: _Leaving) -> None:
         flows = self._capped if flow.capped else self._shared
-        del flows[0 if flows[0] is flow else bisect_left(flows, flow)]
+        del flows[0 if flows[0] is flow else bisect_left(flows, flow.place, key=_PLACE)]
         if flow.capped:
             self._taken = self._taken - flow.cap if flows else 0.0
 
@@ -393,7 +397,7 @@ class Uplink(Access):
                 through.append(flow)
                 flow.end = math.nan
         if len(through) > 1:
-            through.sort(key=_number)
+            through.sort(key=_NUMBER)
         flows, waiting = self._flows, self._waiting
         for flow in through:
             self._take_out(flow)
@@ -418,7 +422,3 @@ class Uplink(Access):
             self._share()
         elif self._alone is None:  # not sent by one of them after the sender went down
             self._clear()
-
-
-def _number(flow: _Leaving) -> int:
-    return flow.number
