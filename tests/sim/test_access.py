@@ -238,7 +238,7 @@ class LoudDoomed(Doomed):
 
 
 class Plain(Uplink):
-    """An uplink that divides its rate anew whenever a parcel begins."""
+    """An uplink that divides its rate again whenever a parcel begins."""
 
     __slots__ = ()
 
