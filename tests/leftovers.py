@@ -17,7 +17,7 @@ State = dict[str, dict[str, object]]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 _WATCHED = (
-    "TACIT_", "PYTHON", "OMP_", "XDG_", "GITHUB_", "GITLAB_", "LC_", "COLUMNS", "TERM", "NO_COLOR", "CI", "HOME",
+    "TACIT_", "PYTHON", "XDG_", "GITHUB_", "GITLAB_", "LC_", "COLUMNS", "TERM", "NO_COLOR", "CI", "HOME",
 )  # fmt: skip
 """The beginnings of variables that change what Tacit does. Libraries set variables of their own once they are
 imported."""
