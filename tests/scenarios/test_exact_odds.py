@@ -69,7 +69,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("way", "changes", "loss", "wanted", "runs"),
-    [*((*one, 4) for one in CASES[:6]), *(pytest.param(*one, 80, marks=pytest.mark.long) for one in CASES)],
+    [*((*one, 4) for one in CASES[:6]), *(pytest.param(*one, 150, marks=pytest.mark.long) for one in CASES)],
 )
 def test_runs_survive_as_often_as_the_formula_of_their_sum_says(
     way: str, changes: tuple[str, ...], loss: str, wanted: float, runs: int

@@ -130,7 +130,7 @@ OF_A_COMMITTEE = [
     ("loss", "exact", "runs"),
     [
         *((*one, 16) for one in OF_A_COMMITTEE[:2]),
-        *(pytest.param(*one, 80, marks=pytest.mark.long) for one in OF_A_COMMITTEE),
+        *(pytest.param(*one, 120, marks=pytest.mark.long) for one in OF_A_COMMITTEE),
     ],
 )
 def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str, exact: float, runs: int) -> None:
