@@ -209,8 +209,8 @@ OPTIONS = (
     Option(
         "privacy.votes_epsilon",
         "",
-        "counts of votes with `prio3`, also against one aggregator: epsilon of all rounds, for the replaced data of one "
-        "client",
+        "counts of votes with `prio3`, also against one aggregator: epsilon of all rounds, for the replaced data of "
+        "one client",
         "the server and the helper do not put their shares together; who votes is no secret",
         "noise of each aggregator on each count; it takes many clients: see prio3.md",
     ),
