@@ -119,10 +119,10 @@ class NoisyChanges(Secure):
 
     def _after(self, before: Sequence[int]) -> "NoisyChanges":
         """This sum after sums with noise of the variances `before`, where these matter to it."""
-        noise = self.noise
-        if noise.excess != "end" or not before:
+        noise, one = self.noise, self.sum
+        if noise.excess != "end" or not before or not isinstance(one, SecAgg):
             return self
-        return replace(self, sum=replace(self.sum, noise=noise.after(before)))
+        return replace(self, sum=replace(one, noise=noise.after(before)))
 
     def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
         if update.words is None:
