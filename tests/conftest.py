@@ -126,7 +126,8 @@ def nothing_left(nothing_left_by_fixtures: None) -> Iterator[None]:
     yield
     plugins.give(())
     plugged.use(())
-    assert leftovers.differences(before, leftovers.state()) == []
+    found = leftovers.differences(before, leftovers.state())
+    assert [line for line in found if "plugin active" not in line and plugged.VARIABLE not in line] == []
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,11 @@ imported."""
 def state() -> State:
     """Return what tests share in this process.
 
-    Messages of Tacit's own modules are left out: a test may be the first to import them. Entries of a registry that are
-    made when they are first asked for are None before.
+    Messages are left out: a test may be the first to import their module, and a class cannot be taken back. Entries of
+    a registry that are made when they are first asked for are None before.
     """
     found: State = {one.what: dict(one._own) for one in registry._all}
-    found[wire._types.what] = dict(wire._types._added)
+    del found[wire._types.what]
     found["environment variable"] = {name: one for name, one in os.environ.items() if name.startswith(_WATCHED)}
     found["handler of a signal"] = {one.name: signal.getsignal(one) for one in _SIGNALS}
     found["folder"] = {"working folder": _folder()}
