@@ -323,12 +323,18 @@ class OneShot(Phases):
     @property
     def message_types(self) -> Sequence[type[Message]]:
         """The message types of the set-up, of its modules, and of the file that defines the protocol."""
+        return tuple(dict.fromkeys((*super().message_types, *self._of_modules)))
+
+    @property
+    def _of_modules(self) -> Sequence[type[Message]]:
         own = [module for module in (sys.modules.get(type(self).__module__),) if module and module not in self.modules]
-        return tuple(dict.fromkeys((*super().message_types, *messages_in(*self.modules, *own))))
+        return messages_in(*self.modules, *own)
 
     def types_with(self, tables: Any) -> Sequence[type[Message]]:
-        """All message types, without heartbeats unless the tables ask for them."""
-        return tuple(kind for kind in self.message_types if kind is not Heartbeat or self._beats(tables))
+        """The message types of its modules, and of its parts that are taken with these choices."""
+        sent = {kind for part in self._parts(tables) for kind in part.messages}.union(self._of_modules)
+        kinds = (kind for kind in self.message_types if kind in sent or kind is Heartbeat)
+        return tuple(kind for kind in kinds if kind is not Heartbeat or self._beats(tables))
 
     def check_declared(self) -> None:
         kind = type(self).__name__

@@ -35,6 +35,7 @@ from tacit.protocols.sums.whole import Whole
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration
+from tacit.sim.wire import Message
 
 __all__ = ["DECLARATIONS", "PrivateCells", "plan_of"]
 
@@ -167,6 +168,13 @@ class PrivateCells(OneShot):
         for key, value in (("privacy.clip", tables.privacy.clip), ("cells.radius", own.radius)):
             if value is not None and not 1e-3 <= value <= 1e6:
                 raise Problem(key, f"{toml(value)} is out of range; allowed: 0.001 to 1e6")
+
+    def types_with(self, tables: Any) -> Sequence[type[Message]]:
+        """Clients say how many points they hold only where no set-up says it."""
+        kinds = super().types_with(tables)
+        return (
+            kinds if tables.cells.sum != SecAgg.name else tuple(kind for kind in kinds if kind is not cells.PointsHeld)
+        )
 
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         super().check_data(tables, parts, shards)

@@ -216,7 +216,9 @@ class NoisyCounts(Part):
             raise Problem("privacy.votes_epsilon", f'{problem}; allowed: "none", or cotraining.votes = "prio3"')
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        votes_noise(tables, settings_of(tables, parts))
+        if tables.privacy.votes_epsilon != "none":
+            _check_learners(tables)
+            votes_noise(tables, settings_of(tables, parts))
 
     def cautions(self, tables: CotrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         seeded = tables.privacy.votes_epsilon != "none" and tables.entropy == "seeded"

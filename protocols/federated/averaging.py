@@ -560,22 +560,23 @@ class SecureAveraging(Part):
 
         And if clients' noise is made for more clients than each of them sees in a sum.
         """
+        found = []
+        if self._made_by_clients(tables) and not self.of.sees_all:
+            what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
+            found.append(f'privacy.noise_at = "clients" with training.averaging = "{self.of.name}": {what}')
         if not self.of.tolerates_share:
-            return []
+            return found
         share, one = tables.training.tolerated_dropouts, self.of.of(tables)
         try:
             cohorts = cohorts_of(tables, dealt().shards)
         except (OSError, ValueError):  # the data are on another machine
-            return []
-        found = [
+            return found
+        found += [
             f"training.tolerated_dropouts(={share:g}) of {many} clients is less than one client: no client may be lost "
             f"in a sum of {one.name}; allowed: {math.ceil(10_000 / many) / 10_000:g} or more for one"
             for many in cohorts
             if share and not rounded_down(share, many)
         ]
-        if self._made_by_clients(tables) and not self.of.sees_all:
-            what = "the guarantee holds only if the server follows the protocol, and not if it names too few survivors"
-            found.append(f'privacy.noise_at = "clients" with training.averaging = "{one.name}": {what}')
         return found + one.warnings(cohorts, tables.training.share)
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:

@@ -186,14 +186,19 @@ def _check_private(tables: TrainingTables) -> None:
 def _check_removable(tables: TrainingTables) -> None:
     """Raise Problem for values that do not fit removable noise of clients."""
     training, called = tables.training, rounded_up(tables.training.share, tables.data.clients)
-    if training.averaging not in SUMS:
-        problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}, which is no secure sum'
-        raise Problem("privacy.noise", f"{problem}; allowed: {', '.join(map(toml, SUMS))}")
+    fit = [name for name, one in SUMS.items() if one.adds_noise]
+    if training.averaging not in fit:
+        problem = f'"skellam" does not go with training.averaging = {toml(training.averaging)}, which adds no noise of '
+        raise Problem("privacy.noise", f"{problem}clients; allowed: {', '.join(map(toml, fit))}")
     lost, one = tolerated_of(tables, called), SUMS[training.averaging]
     if (excess := tables.privacy.excess_losses) != "refuse" and (one is not SecAgg or not is_signed(tables)):
         problem = f"{toml(excess)} opens sums with less noise, so that all survivors must sign who is left"
         allowed = 'allowed: "refuse", or training.averaging = "secure" with protocol.identity = "signed"'
         raise Problem("privacy.excess_losses", f"{problem}; {allowed}")
+    uncertain = is_signed(tables) and (lost or excess != "refuse")  # other survivors than all may sign
+    if uncertain and not one.tolerates_share and tables.protocol.corrupt_clients == 0:
+        problem = "0 lets one client that helps the server sign two sets of survivors, each with too little noise"
+        raise Problem("protocol.corrupt_clients", f"{problem}; allowed: above 0, or no value, which is a third")
     if not lost or tables.privacy.components == "none":
         return
     if not one.sees_all:
@@ -209,9 +214,6 @@ def _check_removable(tables: TrainingTables) -> None:
         raise Problem("privacy.tolerated", f"{problem}; allowed: {allowed}")
     if one.tolerates_share:  # its own checks are about how many it loses
         return
-    if tables.protocol.corrupt_clients == 0:
-        problem = "0 lets one client that helps the server sign two sets, for which others reveal seeds of their noise"
-        raise Problem("protocol.corrupt_clients", f"{problem}; allowed: above 0, or no value, which is a third")
     spare = called - needed(called, signing_colluding(tables, called))
     if lost > spare:
         problem = (

@@ -448,10 +448,11 @@ def _with_noise(
         noise = Distributed(
             rounding, asked(privacy), privacy.delta, settings.rounds, called, max(1, averaging.sum.of_run.colluding),
             tolerated_of(tables, called), privacy.components, averaging.sum.primes, privacy.excess_losses,
+            splits=averaging.sum.splits,
         )  # fmt: skip
     except ValueError as error:
         raise SettingError("tolerated", privacy.tolerated, str(error)) from None
-    if noise.removes and averaging.sum.identities is None:
+    if (noise.removes and averaging.sum.identities is None) or not averaging.sum.adds_noise:
         return settings  # which the checks refuse
     averaging = NoisyChanges(replace(averaging.sum, noise=noise), fraction_bits=averaging.fraction_bits)
     return replace(settings, averaging=averaging, private=replace(private, noise=noise))

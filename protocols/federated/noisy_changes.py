@@ -62,7 +62,7 @@ from tacit.protocols.identities import is_signed
 from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import quorum, removal
-from tacit.protocols.sums.secure_sum import Dealing
+from tacit.protocols.sums.secure_sum import Dealing, SecAgg
 from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray
 from tacit.sim.shares import rounded_down, rounded_up
@@ -130,6 +130,8 @@ class NoisyChanges(Secure):
         return update.words
 
     async def _averages(self, me: Server, total: Total, expected: Expected, least: int) -> Averages:
+        if total.noise is None:
+            raise ValueError(f"the sum {self.name} carries no noise of clients, and is not read.")
         names = total.contributors
         change: list[NDArray[np.float64]] = []
         if not isinstance(total.ring, HollowArray):

@@ -189,7 +189,8 @@ class TrainingSettings:
 
     def called(self, number: int) -> int:
         """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""
-        able = self.clients if self.able is None or self.trains_unlabeled(number) else self.able
+        everybody = self.able is None or self.private is not None or self.trains_unlabeled(number)
+        able = self.clients if everybody or self.able is None else self.able
         return rounded_up(self.share, able)
 
     def compared(self, model: bytes, additions: Sequence[bytes] = ()) -> bytes:

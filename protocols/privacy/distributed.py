@@ -51,6 +51,7 @@ class Distributed:
     `colluding`: C clients whose noise does not count, at least 1 where clients see the sum and know their own noise;
     `tolerated`: T, the losses after which enough noise is left; `components`: as in `Parts`. `primes`: those modulo
     which the sum can add, ascending, of which the first that is large enough is taken; (): it adds modulo 2^b.
+    `splits`: as in `Sum`.
 
     `excess`: a sum with more than T losses is not opened (`refuse`); or it is opened, with less noise than V, while
     the survivors can still sign (`charge`), or while epsilon of all sums stays within `epsilon` (`end`). `before`: the
@@ -69,9 +70,15 @@ class Distributed:
     primes: tuple[int, ...] = ()
     excess: Excess = "refuse"
     before: tuple[int, ...] = ()
+    splits: bool = False
 
     def __post_init__(self) -> None:
         self.parts(self.clients)  # refuses sizes that carry nothing
+        if self.clients < self.fewest:
+            raise ValueError(
+                f"of {self.clients} clients {self.tolerated} may be lost, and two parts of them may be summed apart: "
+                "noise is removed only if less than half may be lost"
+            )
         largest = max(max(self.parts(n).variances) for n in range(self.fewest, self.clients + 1))
         most = self.primes[-1].bit_length() - 1 if self.primes else _WIDEST
         if largest > LARGEST_VARIANCE or self._bits > most:
@@ -85,8 +92,13 @@ class Distributed:
 
     @property
     def fewest(self) -> int:
-        """The fewest clients that may agree to a sum: two honest ones more than may be lost or collude."""
-        return self.tolerated + self.colluding + LEAST_HONEST
+        """The fewest clients that may agree to a sum: two honest ones more than may be lost or collude.
+
+        Where parts may be summed apart, and noise is removed for losses in all of them together, so many that no two
+        parts are both large enough.
+        """
+        least = self.tolerated + self.colluding + LEAST_HONEST
+        return max(least, 2 * self.tolerated + 1) if self.splits and self.removes else least
 
     @property
     def numbers(self) -> int:

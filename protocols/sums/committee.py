@@ -403,6 +403,7 @@ class ByCommittee(Sum):
     of_integers: ClassVar[bool] = True
     primes: ClassVar[tuple[int, ...]] = GF31.prime, GF61.prime
     few_sign: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = True
     takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
     between_clients = (VectorShare,)

@@ -483,6 +483,8 @@ class Flamingo(Sum):
     )
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)
+    adds_noise: ClassVar[bool] = True
+    splits: ClassVar[bool] = True
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
     spare_waits: ClassVar[int] = 14
     few_sign: ClassVar[bool] = True

@@ -291,6 +291,7 @@ class LightSecAgg(Sum):
     copies: ClassVar[int] = 12  # as trained, and in numbers of 8 bytes: quantised, mask, pieces, masked
     signs_sets: ClassVar[bool] = True
     of_integers: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = True
     primes: ClassVar[tuple[int, ...]] = (PRIME,)
     takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _DEAL, _MASK, _AGREE, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)

@@ -93,7 +93,9 @@ def check(noise: Distributed | None, identities: Identities | None, colluding: i
     `identities`: the long-term keys by which they are signed; `colluding`: how many clients that sign whatever the
     server likes their signatures withstand, None: that follows from how many come.
     """
-    if noise is None or not (noise.removes or noise.excess != "refuse"):
+    if noise is None or not (noise.tolerated or noise.excess != "refuse"):
+        return
+    if identities is None and not noise.removes and noise.excess == "refuse":
         return
     if identities is None:
         raise ValueError(

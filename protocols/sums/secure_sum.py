@@ -481,6 +481,7 @@ class Dealing(Sum):
     messages: ClassVar[Sequence[type[Message]]] = ()
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedChunk,)
+    adds_noise: ClassVar[bool] = True
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
 
     def waits(self, tables: Any) -> int:

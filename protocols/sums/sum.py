@@ -32,7 +32,7 @@ from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, Seali
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.quorum import NOBODY, limit_of
-from tacit.protocols.sums.refusal import may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 from tacit.sim.world import World
@@ -184,6 +184,10 @@ class Sum(Part):
     """The primes modulo which it adds integers, ascending; (): it adds modulo 2^b."""
     few_sign: ClassVar[bool] = False
     """True if a few members sign who is in the sum, so that others are shown it to remove noise."""
+    adds_noise: ClassVar[bool] = False
+    """True if its program adds `noise` to a client's vector and says in `Total` what noise the sum carries."""
+    splits: ClassVar[bool] = False
+    """True if parts of the clients may be summed apart from each other, if each is large enough."""
     tolerates_share: ClassVar[bool] = True
     """True if the share of lost clients in `tolerance` decides."""
     lying: ClassVar[Any] = None
@@ -345,6 +349,8 @@ class Sum(Part):
 
         `read` raises ValueError for invalid content. Raises Abort if too few clients are left.
         """
+        if kind in self.masked:
+            enter(me, MASKED)  # if there is no sum of them, no round may begin as this one
         sent = await me.collect(kind, names, deadline=settings.deadline)
         found = understood(me, sent.answers, lambda name, message: read(message))
         return {name: found[name] for name in self.left_of(me, names, found, settings)}

@@ -29,7 +29,7 @@ from tacit.sim.faults import (
     seconds,
 )
 
-__all__ = ["Reach", "affected", "fault_of_each_round", "random_fault"]
+__all__ = ["Reach", "affected", "fault_of_each_round", "faults_of_message", "random_fault"]
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,12 @@ def _delay(draw: Draw) -> Fault:
 
 def _corrupt(draw: Draw) -> Fault:
     return Corrupt(**draw.messages())
+
+
+def faults_of_message(party: str, message: str, occurrence: int, delay: float) -> Sequence[Fault]:
+    """One fault of each kind for the `occurrence`-th `message` of `party`; a delay is of `delay` seconds."""
+    where: dict[str, Any] = {"party": party, "message": message, "occurrence": occurrence}
+    return Lose(**where), Duplicate(**where), Delay(**where, by=delay), Corrupt(**where)
 
 
 def _affected_by_message(reach: Reach, fault: Fault, fired: Fired) -> Until:

@@ -72,7 +72,7 @@ for _name, _command, _example in (
     ("deploy-local", deploy_local, "tacit deploy-local xclp-digits --set data.limit=240"),
     ("gather", gather, "tacit gather server client-0 client-1 client-2"),
     ("audit-sum", audit_sum, 'tacit audit-sum examples/flower-quickstart --run-config "num-server-rounds=1"'),
-    ("check-sum", check_sum, 'tacit check-sum secure --case "bytes by formula"'),
+    ("check-sum", check_sum, "tacit check-sum secure --thorough"),
     ("chaos", chaos, "tacit chaos xclp-digits --quick --schedules 5 --set protocol.hamming=plaintext"),
 ):
     app.command(_name, cls=PlainCommand, epilog=f"Example: {_example}")(guarded(_command))

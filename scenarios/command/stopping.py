@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -50,14 +51,16 @@ def exit_code() -> int:
 def may_end_at_once(caller: FrameType) -> bool:
     """Return true if the command is all that this process does, and Tacit's own code has written all its files.
 
-    `caller` is the frame that has called the command: of the program itself, not of a test or a notebook. With a
-    plugin, an app of Flower or another thread, the process ends as any other, so that their files are flushed.
+    `caller` is the frame that has called the command: of the script `tacit` or of `python -m tacit`, not of a program,
+    a test or a notebook, which may go on. With a plugin, an app of Flower or another thread, the process ends as any
+    other, so that their files are flushed.
     """
     from tacit.sim import plugged
     from tacit.sim.plugged import executed
 
     outer = caller.f_back
-    is_program = outer is None or outer.f_globals.get("__name__") == "runpy"
+    script = Path(str(caller.f_globals.get("__file__", ""))).stem
+    is_program = script in ("tacit", "__main__") and (outer is None or outer.f_globals.get("__name__") == "runpy")
     threads = [thread for thread in threading.enumerate() if not thread.daemon]
     own = executed.__name__
     is_ours = not any(name == "flwr" or (plugged.is_plugged(name) and name != own) for name in list(sys.modules))

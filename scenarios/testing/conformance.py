@@ -22,6 +22,7 @@ from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Sum
 from tacit.scenarios.auditing.runs import Losses, losses
 from tacit.scenarios.chaos.campaign import Verdict, faulty_run, first_run
+from tacit.scenarios.chaos.fault_kinds import faults_of_message
 from tacit.scenarios.chaos.miniature import Miniature
 from tacit.scenarios.chaos.schedules import Schedule, random_schedules, text
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
@@ -38,7 +39,7 @@ from tacit.scenarios.reporting.from_python import predict
 from tacit.scenarios.running.folder import Result
 from tacit.scenarios.running.runner import Watch, carry_out, resume
 from tacit.scenarios.schema.scenario import Data, Model, Scenario, ScenarioError, Training
-from tacit.sim.faults import Corrupt, Crash, Delay, Duplicate, Lose
+from tacit.sim.faults import Crash
 from tacit.sim.registry import added_by_plugins
 from tacit.sim.trace import Event
 from tacit.sim.units import duration
@@ -380,11 +381,7 @@ def _messages(check: _Check) -> str:
         for party, kind, count in check.calm.course.messages:
             if party in check.parties:
                 for number in range(1, count + 1) if check.thorough else (1,):
-                    where: dict[str, Any] = {"party": party, "message": kind, "occurrence": number}
-                    yield (Lose(**where),)
-                    yield (Duplicate(**where),)
-                    yield (Delay(**where, by=wait),)
-                    yield (Corrupt(**where),)
+                    yield from ((fault,) for fault in faults_of_message(party, kind, number, wait))
 
     return check.tried(schedules())
 

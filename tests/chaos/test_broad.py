@@ -40,7 +40,7 @@ def test_the_configurations_cover_every_protocol_topology_and_transport() -> Non
     assert len({one.seed for one in scenarios}) == len(scenarios)
     assert not any(one.fault for one in scenarios) and all(map(promises_of, scenarios))
     there = {one.protocol.name for one in scenarios}
-    left_out = {"fedavg-then-xclp", "dp-fedavg", "centralised"}  # a final prediction, noise, a single party
+    left_out = {"fedavg-then-xclp", "centralised"}  # a final prediction, a single party
     left_out |= {"flower"}  # runs a user's app
     assert there == set(PROTOCOLS) - left_out
     xclp, training, cotraining = (

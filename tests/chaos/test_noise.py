@@ -80,8 +80,8 @@ def test_seeds_of_parts_that_are_needed_are_found(monkeypatch: pytest.MonkeyPatc
     """One client is lost, and the others reveal as if none were."""
     reveal = removal._reveal
 
-    def planted(me: Client, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
-        reveal(me, seeds, len(set(survivors)), survivors)
+    def planted(me: Client, noise: Distributed, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
+        reveal(me, noise, seeds, len(set(survivors)), survivors)
 
     lost = Fault(party="client/1", at="sum.mask", occurrence=2)
     assert ONE_SET in broken_by(monkeypatch, removal, "_reveal", planted, lost)

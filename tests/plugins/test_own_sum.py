@@ -101,3 +101,14 @@ def test_a_wrong_sum_is_an_error_at_the_line_that_adds_it(
     assert old in SUM
     with pytest.raises(ScenarioError, match=problem):
         load(write(SUM.replace(old, new), training))
+
+
+def test_a_sum_that_adds_no_noise_is_refused_where_clients_make_the_guarantee(tmp_path: Path) -> None:
+    """It would be opened without any noise, under an epsilon of 1."""
+    shutil.copy(ROOT / "examples" / "own_sum.py", tmp_path)
+    text = (ROOT / "examples" / "own_sum.toml").read_text().partition("[[fault]]")[0]
+    path = tmp_path / "own_sum.toml"
+    path.write_text(text.replace('"fedavg"', '"dp-fedavg"'))
+    changes = ["privacy.epsilon=1.0", "privacy.clip=0.5", "privacy.noise=skellam", "privacy.noise_at=clients"]
+    with pytest.raises(ScenarioError, match=r'"two-servers", which adds no noise of clients'):
+        load(path, [*changes, "privacy.tolerated=0.3", "privacy.components=none"])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,17 @@ _MAIN = "from tacit.__main__ import main\n"
 _THREAD = "import threading\nthreading.Thread(target=threading.main_thread().join).start()\n"
 _APP = "import sys, types\nsys.modules['flwr'] = types.ModuleType('flwr')\nmain()"
 _PLUGIN = _APP.replace("flwr", "tacit.sim.plugged.mine")
+_OTHER = "import os\n__file__ = os.path.join(os.path.dirname(__file__), 'other.py')\nmain()"
 _CALLED = "def called():\n    main()\ncalled()"
 
 
 def ended(code: str, *words: str, output: int = subprocess.PIPE) -> tuple[int, list[str]]:
     """The exit code of a command, and its last two lines."""
-    command = [sys.executable, "-c", _HELD + _MAIN + code, *words]
-    done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "tacit"
+        script.write_text(_HELD + _MAIN + code)
+        command = [sys.executable, str(script), *words]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode, (done.stdout or "").splitlines()[-2:]
 
 
@@ -34,7 +39,7 @@ def test_a_command_ends_without_freeing_its_objects(words: list[str], code: int)
     assert found == code and lines[-1] == "at exit"
 
 
-@pytest.mark.parametrize("code", [_THREAD + "main()", _CALLED, _APP, _PLUGIN])
+@pytest.mark.parametrize("code", [_THREAD + "main()", _CALLED, _OTHER, _APP, _PLUGIN])
 def test_a_process_with_other_work_ends_as_any_other(code: str) -> None:
     """Another thread, a caller within a program, an app of Flower or a plugin may have files that are not flushed."""
     assert ended(code, "list") == (0, ["at exit", "freed"])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ import tacit
 from tacit import Result, ScenarioError, load, run
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.rotated import Rounding
+from tacit.protocols.sums.registry import SUMS
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import fates_of
 from tacit.scenarios.running.runner import Watch, carry_out, resume
@@ -143,7 +145,7 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
         (["privacy.tolerated=0.4"], "privacy.tolerated: 0.4 of 10 clients are 4; all but 3 .* at most 0.3"),
         (["protocol.corrupt_clients=0"], "protocol.corrupt_clients: 0 lets one client"),
         (["training.averaging=secagg+", "protocol.identity=none"], "privacy.components.*see their neighbours alone"),
-        (["training.averaging=prio3"], "privacy.noise: .* which is no secure sum"),
+        (["training.averaging=prio3"], "privacy.noise: .* which adds no noise"),
         (["training.averaging=lightsecagg", "protocol.identity=none"], 'privacy.tolerated.*components = "none"'),
         (["training.averaging=plain"], "privacy.noise_at"),
         (["training.value_bits=12"], "training.value_bits"),
@@ -249,3 +251,44 @@ def test_drawing_noise_takes_virtual_time(private: Path) -> None:
     assert few.client_seconds is not None and many.client_seconds is not None
     assert many.client_seconds - few.client_seconds == pytest.approx(3 * 10 * 3 * 650 * seconds, rel=1e-6)
     assert tacit.predict(load(private, changes)).virtual_seconds == pytest.approx(many.virtual_seconds)
+
+
+@pytest.mark.parametrize("components", ["none", "all"])
+def test_one_client_that_helps_the_server_is_not_left_out_of_account(private: Path, components: str) -> None:
+    """It could sign two sets of survivors, each with enough signatures of others."""
+    changes = [f"privacy.components={components}", "protocol.corrupt_clients=0"]
+    with pytest.raises(ScenarioError, match=r"protocol\.corrupt_clients: 0 lets one client"):
+        load(private, changes)
+
+
+def test_noise_is_not_removed_where_half_of_the_clients_may_be_summed_apart(private: Path) -> None:
+    """Flamingo opens parts of a graph by themselves, and a part of half the clients carries half of the noise."""
+    many = ["data.clients=100", "data.limit=400", "training.averaging=flamingo"]
+    with pytest.raises(ScenarioError, match=r"privacy\.tolerated.*noise is removed only if less than half may be lost"):
+        load(private, [*many, "privacy.tolerated=0.65"])
+    load(private, [*many, "privacy.tolerated=0.65", "privacy.components=none"])
+    noise = Distributed(Rounding(650, 0.5), 8.0, 1e-5, 3, 20, 1, 8, splits=True)
+    assert noise.fewest == 17 and Distributed(Rounding(650, 0.5), 8.0, 1e-5, 3, 20, 1, 8).fewest == 11
+
+
+@pytest.mark.parametrize("averaging", ["lightsecagg", "committee"])
+def test_a_sum_withstands_as_many_clients_as_the_run_says_if_some_have_no_labels(
+    private: Path, averaging: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Private training calls clients without labels, too, so C and T are shares of all of them."""
+    some = ["data.clients=20", "data.labeled=0.1", "data.partition=dirichlet:0.3", f"training.averaging={averaging}"]
+    few = ["training.corrupt_clients=0.2", "training.tolerated_dropouts=0.1", "privacy.tolerated=0.1"]
+    scenario = load(private, [*some, *few, "training.rounds=1", "privacy.components=none"])
+    kind, asked = SUMS[averaging], set[int]()
+    limits = kind.limits
+
+    def seen(self: Any, called: int, joined: int) -> Any:
+        if joined == 20:  # all of them, as in the program
+            asked.add(called)
+        return limits(self, called, joined)
+
+    monkeypatch.setattr(kind, "limits", seen)
+    result = run(scenario, out=private.parent / "run")
+    assert result.outcome == "completed" and result.equals_plaintext
+    assert result.privacy is not None and "up to 4 clients together" in result.privacy.covers
+    assert asked == {20}
