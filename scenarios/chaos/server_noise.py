@@ -46,6 +46,9 @@ _DRAWS = {
 _POINTS = 20  # points of a client
 _AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
 _ABOVE = 1000  # a step between attempt numbers that is larger than any number of attempts
+_KEPT = ("channels", "incarnations", "clients", "observers", "model", "enrolled")  # when the server asks again
+_NO_REQUESTS = ("Enroll", "Dismissed")
+_NEVER = "no repeated request reached a client: nothing was tried"
 
 
 class Asking(Struct, frozen=True):
@@ -63,12 +66,14 @@ class Asking(Struct, frozen=True):
 
 class NoiseTrial(Struct, frozen=True):
     """The result of an `asking`: the number of `draws` that left clients, the clients with two draws for one request
-    (`twice`), and the `failure` of a client's program, if any."""
+    (`twice`), and the `failure` of a client's program, if any, or of the trial. `again`: the number of repeated
+    requests that reached clients; without any the trial has failed."""
 
     asking: Asking
     draws: int
     twice: tuple[str, ...]
     failure: str = ""
+    again: int = 0
 
 
 def has_noise(scenario: Scenario) -> bool:
@@ -106,9 +111,10 @@ def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
     seen = _Draws(simulation._parties)
     taps.computed.append(seen.computed)
     taps.sent.append(seen.sent)
-    server, failure = simulation.server, ""
+    server, failure, requests = simulation.server, "", _Requests()
+    taps.delivered.append(requests.delivered)
     server.observers.clear()
-    _let_ask_again(server, asking, simulation.round[1])
+    _let_ask_again(server, asking, simulation.round[1], requests)
     try:
         simulation._experiment.plan()
         simulation._world.loop.run(play(simulation._parties, server))
@@ -119,7 +125,9 @@ def ask(scenario: Scenario, asking: Asking) -> NoiseTrial:
     finally:
         simulation.close()
     twice = sorted({party for (party, *_), contents in seen.left.items() if len(contents) > 1})
-    return NoiseTrial(asking, sum(map(len, seen.left.values())), tuple(twice), failure)
+    if not requests.again and not failure:
+        failure = _NEVER
+    return NoiseTrial(asking, sum(map(len, seen.left.values())), tuple(twice), failure, requests.again)
 
 
 class _Draws:
@@ -148,9 +156,26 @@ class _Draws:
             self.left.setdefault(question, set()).add(digest)
 
 
-def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
-    """Make `server` repeat its program as `asking` defines."""
+class _Requests:
+    """Counts the requests of the server that clients get `again`: those of the types that it sent the first time."""
+
+    def __init__(self) -> None:
+        self._types: set[str] = set()
+        self.repeats, self.again = False, 0
+
+    def delivered(self, time: float, packet: Packet) -> None:
+        if packet.sender == "server" and packet.type not in _NO_REQUESTS:
+            if self.repeats:
+                self.again += packet.type in self._types
+            else:
+                self._types.add(packet.type)
+
+
+def _let_ask_again(server: Any, asking: Asking, rounds: int, requests: _Requests) -> None:
+    """Make `server` repeat its program as `asking` defines; an honest one would stop itself, at the latest where the
+    budget is spent."""
     program, advance = server.main, server.advance
+    server.standstill = lambda number: ""
     times = 0
 
     def lying(number: int, attempt: int) -> None:
@@ -165,7 +190,10 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
                 await program()
             await server.world.loop.hold(_LONG)
             vars(server).update({name: copy(value) for name, value in first.items()})
+            for name in [name for name in vars(server) if name not in first and _is_of_class(server, name)]:
+                delattr(server, name)
             server.disk.clear()
+            requests.repeats = True
             if isinstance(server, RoundsServer) and not (asking.at or asking.later):
                 server.ended = rounds - 1  # clients that stayed up accept no earlier round
             server.round, server.attempt = server._mailbox.stamp = 0, 0
@@ -174,7 +202,12 @@ def _let_ask_again(server: Any, asking: Asking, rounds: int) -> None:
     server.main, server.advance = main, lying
 
 
+def _is_of_class(server: Any, name: str) -> bool:
+    """Return true if an attribute of `server` begins as its class has it, and is memory of rounds."""
+    return name[0] != "_" and _is_remembered(name, getattr(type(server), name, ...))
+
+
 def _is_remembered(name: str, value: Any) -> bool:
     """Return true if an attribute of a server is its memory of rounds, not part of its process."""
     plain = isinstance(value, int | float | str | bytes | tuple | list | dict | set) or value is None
-    return plain and name[0] != "_" and name not in ("channels", "incarnations", "clients", "observers", "model")
+    return plain and name[0] != "_" and name not in _KEPT

@@ -22,9 +22,10 @@ from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, 
 from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
+from tacit.scenarios.chaos import server_noise
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
 from tacit.scenarios.chaos.server_lies import OF_PRESENCE, parse, single_lies
-from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
+from tacit.scenarios.chaos.server_noise import Asking, NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
 from tacit.scenarios.command.main import app
 from tacit.sim.streams import derive
@@ -246,11 +247,16 @@ PRIVATE = {
     ),
     "xclp-direct": ("privacy.hash_epsilon=2", "protocol.deadline=10s", "protocol.bits=64"),
     "training-private": (),
+    "private-dropouts": (
+        "data.clients=5", "data.limit=60", "protocol.identity=none", "protocol.corrupt_clients=0",
+        "privacy.tolerated=0", "training.rounds=2", "training.epochs=1",
+    ),
 }  # fmt: skip
+TRAINING = ("training-private", "private-dropouts")
 
 
 def trials_with_noise(name: str) -> list[NoiseTrial]:
-    if name == "training-private":
+    if name in TRAINING:
         pytest.importorskip("torch")
     scenario = load(name, ["fault=[]", "expect={}", *PRIVATE[name]])
     assert has_noise(scenario)
@@ -297,6 +303,15 @@ def test_a_question_answered_twice_with_different_noise_is_found(
 ) -> None:
     plant(monkeypatch)
     assert {"client/0", "client/1"} <= {party for one in trials_with_noise(name) for party in one.twice}
+
+
+def test_a_trial_in_which_no_client_is_asked_again_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops after its first program, as an honest one does where the budget is spent, tries nothing."""
+    scenario = load("fedct-private")
+    assert ask(scenario, Asking()).again >= 5
+    monkeypatch.setattr(server_noise, "_let_ask_again", lambda *_: None)
+    one = ask(scenario, Asking())
+    assert (one.again, one.failure) == (0, "no repeated request reached a client: nothing was tried") and one.draws
 
 
 def test_the_command_sweeps_protocols_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
