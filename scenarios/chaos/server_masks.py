@@ -21,7 +21,7 @@ from tacit.protocols.outcome import Abort
 from tacit.protocols.sums.masking import read
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.miniature import Miniature
-from tacit.scenarios.chaos.server_world import Calling, Contributor, FreshWorld, contribute, inputs_of
+from tacit.scenarios.chaos.server_world import Called, Calling, Contributor, FreshWorld, contribute, inputs_of
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import Free
@@ -58,7 +58,7 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
     """Run the sum of `miniature` with a server that makes all `requests`, with the production code of all parties.
 
     Returns the number of masked messages, in `kinds`, that left clients, and what is wrong, or "": only one set of
-    masked values may leave a client for a round, and for a model.
+    masked values may leave a client for a round, and for a model. It is also wrong if no client gets a later request.
     """
     world, names = FreshWorld(miniature.seed, cost=Free(), hashed=False), {kind.__name__ for kind in kinds}
     left: dict[tuple[str, str, Any], dict[tuple[int, ...], set[bytes]]] = {}
@@ -66,7 +66,11 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
     clients = [Contributor(world, name, values, miniature, contribute) for name in miniature.names]
     server = _Repeating(world, miniature, requests, clients)
     parties: Present[Any] = Present(clients)
-    count = 0
+    count = again = 0
+
+    def delivered(time: float, packet: Packet) -> None:
+        nonlocal again
+        again += packet.type == Called.__name__ and server.asked > 1
 
     def sent(packet: Packet) -> None:
         nonlocal count
@@ -80,6 +84,7 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
             left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(body)
 
     world.taps.sent.append(sent)
+    world.taps.delivered.append(delivered)
     try:
         world.loop.run(play([server, *server.lying.helpers(world), *clients], server))
     except Exception as error:
@@ -94,11 +99,13 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
             number, attempt, _ = list(stamps)[-1]
             where = f"in attempt {attempt} of round {number}"
             return count, f"{party} sends masked values again for one {what}, {where}"
-    return count, ""
+    return count, "" if again else "no repeated request reached a client: nothing was tried"
 
 
 class _Repeating(Calling):
-    """The production server, which makes all `requests`, one after another."""
+    """The production server, which makes all `requests`, one after another. `asked`: how many of them it has begun."""
+
+    asked = 0
 
     def __init__(
         self, world: World, miniature: Miniature, requests: Sequence[Request], machines: Sequence[Contributor]
@@ -109,6 +116,7 @@ class _Repeating(Calling):
 
     async def main(self) -> None:
         for number, model, crash in self.requests:
+            self.asked += 1
             for machine in self._machines if crash else ():
                 machine.device.crash()
                 machine.device.rejoin()

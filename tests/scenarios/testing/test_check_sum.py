@@ -10,6 +10,7 @@ from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.scenarios.command.main import app
 from tacit.scenarios.schema.scenario import ScenarioError
+from tacit.scenarios.testing import conformance
 from tacit.scenarios.testing.conformance import checked
 from tacit.testing import CASES, check_sum
 from tests.chaos.test_planted_weakenings import (
@@ -116,6 +117,13 @@ def test_a_mistake_in_a_sum_of_ones_own_is_caught(mistake: str, tmp_path: Path) 
 def test_the_unchanged_sum_has_none_of_these_mistakes() -> None:
     cases = list(dict.fromkeys(case for case, _, _ in MISTAKES.values()))
     assert [one.status for one in checked(OWN, only=cases).cases] == ["passed"] * len(cases)
+
+
+def test_a_server_that_never_asks_again_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = {words: requests[:1] for words, requests in conformance.REQUESTS.items()}
+    monkeypatch.setattr(conformance, "REQUESTS", once)
+    (found,) = checked("secure", only=["refuses a second sum"]).cases
+    assert found.status == "failed" and "no repeated request reached a client" in found.how
 
 
 JUDGED = '''
