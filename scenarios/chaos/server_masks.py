@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from tacit.parties.life import Present
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
+from tacit.protocols.crypto.prg import KEY_BYTES
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums.masking import read
+from tacit.protocols.sums.masking import masks, read
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.miniature import Miniature
 from tacit.scenarios.chaos.server_world import Called, Calling, Contributor, FreshWorld, contribute, inputs_of
@@ -29,7 +30,7 @@ from tacit.sim.taps import Taps
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World
 
-__all__ = ["REQUESTS", "ask_for_masks", "masked_vectors", "not_random"]
+__all__ = ["REQUESTS", "ask_for_masks", "masked_vectors", "not_random", "seed_in_the_open"]
 
 _FEWEST = 32
 """The fewest words of a vector that is judged."""
@@ -127,31 +128,41 @@ class _Repeating(Calling):
 
 def masked_vectors(
     scenario: Scenario, kinds: Sequence[type[Message]], bits: int, runs: int = 2
-) -> list[tuple[str, NDArray[np.uint64]]]:
+) -> tuple[list[tuple[str, NDArray[np.uint64]]], list[bytes]]:
     """The vectors in the open in messages of `kinds`, with words of `bits`, each with the client and the round.
 
-    They are of all rounds of a number of `runs` of `scenario`, in which parties draw fresh randomness.
+    They are of all rounds of a number of `runs` of `scenario`, in which parties draw fresh randomness, and which have
+    the same id. Beside them, all that the client of the first vector sends in the open in that round, encoded.
     """
     known: Mapping[str, type[Message]] = {kind.__name__: kind for kind in kinds}
     found: list[tuple[str, NDArray[np.uint64]]] = []
+    opened: dict[tuple[int, str, int], list[bytes]] = {}
+    owners: list[tuple[int, str, int]] = []
+    run_id = b""
 
     def sent(packet: Packet) -> None:
+        frame = decode_frame(packet.data)
+        if frame.sealed:
+            return
+        opened.setdefault((run, packet.sender, packet.round), []).append(frame.body)
         if packet.type in known:
-            frame = decode_frame(packet.data)
-            if not frame.sealed:
-                message = decode_body(frame, frame.body, known[packet.type])
-                where = f"{packet.type} of {packet.sender} in round {packet.round}"
-                found.extend((where, words) for words in _vectors(message, bits))
+            message = decode_body(frame, frame.body, known[packet.type])
+            where = f"{packet.type} of {packet.sender} in round {packet.round}"
+            vectors = [(where, words) for words in _vectors(message, bits)]
+            found.extend(vectors)
+            owners.extend([(run, packet.sender, packet.round)] * len(vectors))
 
-    for _ in range(runs):
+    for run in range(runs):  # noqa: B007
         taps = Taps()
         taps.sent.append(sent)
         simulation = Simulation(structs.replace(scenario, entropy="os"), engine="inline", taps=taps)
+        run_id = run_id or simulation._world.run_id
+        simulation._world.run_id = run_id  # what follows from public data is the same in all runs
         try:
             simulation.run()
         finally:
             simulation.close()
-    return found
+    return found, opened[owners[0]] if owners else []
 
 
 def _vectors(message: Message, bits: int) -> Iterator[NDArray[np.uint64]]:
@@ -171,13 +182,31 @@ def not_random(vectors: Sequence[tuple[str, NDArray[np.uint64]]], modulus: int) 
         if _share_close(words, modulus) > _MOST:
             return f"the words in {where} are close to 0: they are not masked"
     for (one, first), (other, second) in combinations(vectors, 2):
-        if len(first) == len(second):
-            difference = first - second  # modulo 2^64
-            if modulus < 1 << 64:
-                difference = (first + np.uint64(modulus) - second) % np.uint64(modulus)
-            if _share_close(difference, modulus) > _MOST:
-                return f"the words in {one} and in {other} have the same mask"
+        if len(first) == len(second) and _share_close(_difference(first, second, modulus), modulus) > _MOST:
+            return f"the words in {one} and in {other} have the same mask"
     return ""
+
+
+def seed_in_the_open(vector: tuple[str, NDArray[np.uint64]], texts: Sequence[bytes], bits: int, modulus: int) -> str:
+    """Return the problem if 32 bytes in a row of one of the `texts` are the seed of the mask of `vector`, with words of
+    `bits`; "" if none are.
+
+    The mask is the one of `SumSettings.mask`. Another way to make one is not tried.
+    """
+    where, words = vector
+    words = words[:_FEWEST]
+    for text in texts:
+        for start in range(len(text) - KEY_BYTES + 1):
+            (mask,) = masks([(text[start : start + KEY_BYTES], True)], [(0, len(words))], bits)
+            if _share_close(_difference(words, mask.astype(np.uint64), modulus), modulus) > _MOST:
+                return f"the seed of the mask in {where} is sent in the open"
+    return ""
+
+
+def _difference(first: NDArray[np.uint64], second: NDArray[np.uint64], modulus: int) -> NDArray[np.uint64]:
+    if modulus == 1 << 64:
+        return first - second  # modulo 2^64
+    return (first + np.uint64(modulus) - second % np.uint64(modulus)) % np.uint64(modulus)
 
 
 def _share_close(words: NDArray[np.uint64], modulus: int) -> float:

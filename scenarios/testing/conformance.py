@@ -28,7 +28,7 @@ from tacit.scenarios.chaos.schedules import Schedule, random_schedules, text
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
 from tacit.scenarios.chaos.server_lies import Program
 from tacit.scenarios.chaos.server_lies import text as program_text
-from tacit.scenarios.chaos.server_masks import REQUESTS, ask_for_masks, masked_vectors, not_random
+from tacit.scenarios.chaos.server_masks import REQUESTS, ask_for_masks, masked_vectors, not_random, seed_in_the_open
 from tacit.scenarios.chaos.trial import observed
 from tacit.scenarios.deploying.gathering import gather
 from tacit.scenarios.deploying.local import Local
@@ -428,10 +428,11 @@ def _prediction(check: _Check) -> str:
 def _random_masks(check: _Check) -> str:
     """Masked values look random, and no two have the same mask."""
     sum_, bits = check.kind.of(check.scenario), check.quantised
-    found = masked_vectors(check.scenario, check.kind.masked, sum_.word_bits(bits))
+    found, texts = masked_vectors(check.scenario, check.kind.masked, sum_.word_bits(bits))
     if not found:
         raise _NotJudged("no message of Sum.masked has a vector that is not sealed")
-    if problem := not_random(found, sum_.modulus(bits)):
+    modulus = sum_.modulus(bits)
+    if problem := not_random(found, modulus) or seed_in_the_open(found[0], texts, sum_.word_bits(bits), modulus):
         raise _Failed(problem)
     return f"{len(found)} vectors, alone and in pairs"
 

@@ -70,6 +70,22 @@ MISTAKES = {
     "a pad for all rounds": (
         "masks are random", [('me.entropy("split").bytes(32)', "me.name.encode().ljust(32)")], "have the same mask",
     ),
+    "a pad from public data": (
+        "masks are random",
+        [("from tacit import BadValues,", "import hashlib\n\nfrom tacit import BadValues,"), (
+            'me.entropy("split").bytes(32)',
+            'hashlib.sha256(f"{me.name} {me.round}".encode() + me.world.run_id).digest()',
+        )],
+        "have the same mask",
+    ),
+    "a seed that is also sent in the open": (
+        "masks are random",
+        [
+            ("await sealed_for(me, group.helper, seed)", "await sealed_for(me, group.helper, seed) + seed"),
+            ("one.seed)", "one.seed[:80])"),
+        ],
+        "the seed of the mask in SplitVector of client/",
+    ),
     "a formula that is off": (
         "bytes by formula", [('"SplitVector": n * (words + 80)', '"SplitVector": n * (words + 84)')],
         "SplitVector: 13,840 bytes were sent, and the formula (Sum.payloads) gives 13,880",
