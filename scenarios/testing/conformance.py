@@ -26,6 +26,7 @@ from tacit.scenarios.chaos.fault_kinds import faults_of_message
 from tacit.scenarios.chaos.miniature import Miniature
 from tacit.scenarios.chaos.schedules import Schedule, random_schedules, text
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
+from tacit.scenarios.chaos.server_helper import TRICKS, ask_helper
 from tacit.scenarios.chaos.server_lies import Program
 from tacit.scenarios.chaos.server_lies import text as program_text
 from tacit.scenarios.chaos.server_masks import REQUESTS, ask_for_masks, masked_vectors, not_random, seed_in_the_open
@@ -53,6 +54,7 @@ _SCHEDULES = {False: 5, True: 100}
 _VICTIM = "client/1"
 _PROGRAMS = 28
 """About the number of fixed programs of a lying server."""
+_CAUTION = "no lying server was judged: the cases that passed are no evidence that the sum hides inputs from one"
 
 
 class Case(Struct, frozen=True):
@@ -75,6 +77,13 @@ class SumReport(Struct, frozen=True):
     cases: tuple[Case, ...]
 
     @property
+    def caution(self) -> str:
+        """What the other cases do not show where lying servers were not judged; "" if they were, or were not asked
+        for."""
+        unjudged = any(one.name.startswith("lying server") and one.status == "not judged" for one in self.cases)
+        return _CAUTION if unjudged else ""
+
+    @property
     def failed(self) -> list[Case]:
         """The cases that failed."""
         return [one for one in self.cases if one.status == "failed"]
@@ -89,6 +98,7 @@ class SumReport(Struct, frozen=True):
     def __str__(self) -> str:
         """The cases as lines of text."""
         lines = [f"{one.status:10} {one.name}: {one.how}" for one in self.cases]
+        lines += [f"caution: {self.caution}"] if self.caution else []
         return "\n".join([f"check of the sum {self.sum!r}", *lines, *(f"repeat: {one.repeat}" for one in self.failed)])
 
 
@@ -450,6 +460,18 @@ def _refusals(check: _Check) -> str:
     return f"{sent} masked messages of clients that are asked again"
 
 
+def _helper(check: _Check) -> str:
+    """The helper answers for one set of clients in a round, and for no set of too few."""
+    if not check.kind.has_helper:
+        raise _NotJudged("the sum has no helper")
+    count, problem = ask_helper(Miniature(check.name, 5, 3, seed=check.seed))
+    if problem:
+        raise _Failed(problem)
+    if not count:
+        raise _NotJudged("no request to the helper names clients in a map or a list")
+    return f"{count} requests that are changed, in {len(TRICKS)} ways"
+
+
 def _liar(check: _Check) -> str:
     """A lying server learns no combination of fewer clients' inputs than allowed."""
     return _lied(check, Miniature(check.name, 4, 3, seed=check.seed))
@@ -465,7 +487,9 @@ def _liar_with_colluders(check: _Check) -> str:
 
 def _lied(check: _Check, miniature: Miniature) -> str:
     if not is_judged(check.name):
-        raise _NotJudged("the sum does not say what a lying server knows: it has no `lying` (docs/howto/check-sum.md)")
+        raise _NotJudged(
+            f"the sum does not say what a lying server knows: it has no `lying` (docs/howto/check-sum.md); {_CAUTION}"
+        )
     honest = run_trial(miniature, ())
     tried: list[Trial] = [honest]
     programs = list(programs_of(honest, Sweep(schedules=20 if check.thorough else 2, quick=True, seed=check.seed)))
@@ -550,6 +574,7 @@ CASES: dict[str, Callable[[_Check], str]] = {
     "bytes by prediction": _prediction,
     "masks are random": _random_masks,
     "refuses a second sum": _refusals,
+    "helper answers once": _helper,
     "lying server": _liar,
     "lying server with colluding clients": _liar_with_colluders,
     "networks": _networks,

@@ -45,7 +45,7 @@ def test_every_sum_passes_the_quick_suite(name: str) -> None:
     report = check_sum(name)
     assert [one.name for one in report.cases] == [*CASES]
     left = {one.name for one in report.cases if one.status != "passed"}
-    assert left == {"deployed", *(["masks are random"] if name == "committee" else [])}
+    assert left == {"deployed", "helper answers once", *(["masks are random"] if name == "committee" else [])}
 
 
 @pytest.mark.long
@@ -95,6 +95,22 @@ MISTAKES = {
     ),
     "a second answer in a round": (
         "refuses a second sum", [("if self.may_mask(me):", "if True:")], "sends masked values again for one round",
+    ),
+    "a helper that answers again": (
+        "helper answers once",
+        [
+            ("        wanted = await", "        while True:\n          wanted = await"),
+            ('with me.step("split.add"):\n            seeds', '  with me.step("split.add"):\n            seeds'),
+        ],
+        "a server that asks for a second set of clients in SplitSeeds: the helper answers with MaskSum",
+    ),
+    "a helper that adds any number": (
+        "helper answers once", [("if len(seeds) < self.least_of(settings):", "if not seeds:")],
+        "a server that asks for fewer clients than the least",
+    ),
+    "a helper that counts what it cannot open": (
+        "helper answers once", [("if len(seeds) <", "if len(wanted.seeds) <")],
+        "a server that puts the content of one client under every name",
     ),
     "a wrong modulus": (
         "equals the oracle", [("settings.reduced(total)", "total & (2**63 - 1)")], "round 1: the sum is not that",
@@ -190,8 +206,17 @@ def test_a_lying_server_of_a_sum_of_ones_own_is_judged_by_the_view_that_it_gives
 
 
 def test_without_a_view_a_lying_server_is_plainly_not_judged() -> None:
-    for one in checked(OWN, only=LYING).cases:
+    report = checked(OWN, only=LYING)
+    for one in report.cases:
         assert one.status == "not judged" and "does not say what a lying server knows" in one.how
+        assert "are no evidence that the sum hides inputs" in one.how
+    assert "caution: no lying server was judged" in str(report)
+
+
+def test_a_sum_without_a_helper_is_not_judged_by_its_helper() -> None:
+    report = checked("secure", only=["helper answers once"])
+    assert [(one.status, one.how) for one in report.cases] == [("not judged", "the sum has no helper")]
+    assert not report.caution
 
 
 WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clients, guessable_keys]
