@@ -16,7 +16,7 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Dismissed
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums.helper import HelperCalled, KeyOfHelper
+from tacit.protocols.sums.helper import HelperKeys
 from tacit.protocols.sums.lying.base import DEADLINE
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.miniature import Miniature
@@ -27,12 +27,14 @@ from tacit.sim.world import World
 
 __all__ = ["TRICKS", "ask_helper"]
 
+_OF_KEYS = tuple(HelperKeys.messages)  # they precede the sum
+
 TRICKS = {
     "second": "asks for a second set of clients",
     "fewer": "asks for fewer clients than the least",
     "copied": "puts the content of one client under every name",
 }
-"""What the server does in one of its requests to the helper. All but the first take the request's place."""
+"""The changes of one request of the server to the helper. All but the first take the request's place."""
 
 
 def ask_helper(miniature: Miniature) -> tuple[int, str]:
@@ -91,7 +93,7 @@ class _Run:
             world.loop.finish()
 
     def asked(self, request: Message) -> list[Message]:
-        """What the server sends to the helper in the place of `request`."""
+        """The messages that the server sends to the helper in the place of `request`."""
         self.requests.append(request)
         if len(self.requests) != self.place + 1 or not self.trick:
             return [request]
@@ -104,7 +106,7 @@ class _Run:
         return sent
 
     def _sent(self, packet: Packet) -> None:
-        if packet.sender == HELPER and packet.type != KeyOfHelper.__name__:
+        if packet.sender == HELPER and packet.type not in {one.__name__ for one in _OF_KEYS}:
             self.answers.append(packet.type)
 
     def _delivered(self, time: float, packet: Packet) -> None:
@@ -127,7 +129,7 @@ class _Asking(Calling):
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
         receivers = tuple(receivers)
-        if receivers != (HELPER,) or isinstance(message, HelperCalled | Dismissed):
+        if receivers != (HELPER,) or isinstance(message, (*_OF_KEYS, Dismissed)):
             super().send_each(receivers, message)
             return
         for one in self._run.asked(message):

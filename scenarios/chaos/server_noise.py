@@ -21,9 +21,10 @@ from msgspec import Struct, structs
 from tacit.parties.life import Present
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
+from tacit.parties.server import Dismissed
 from tacit.protocols.outcome import Abort
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.rounds.rounds import RoundsServer
+from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.values import BadValues
 from tacit.scenarios.files.faults import steps_of
 from tacit.scenarios.running.simulation import Simulation
@@ -47,7 +48,7 @@ _POINTS = 20  # points of a client
 _AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
 _ABOVE = 1000  # a step between attempt numbers that is larger than any number of attempts
 _KEPT = ("channels", "incarnations", "clients", "observers", "model", "enrolled")  # when the server asks again
-_NO_REQUESTS = ("Enroll", "Dismissed")
+_NO_REQUESTS = {one.__name__ for one in (Dismissed, *RoundsClient.other)}  # for no part of a round
 _NEVER = "no repeated request reached a client: nothing was tried"
 
 

@@ -78,8 +78,7 @@ class SumReport(Struct, frozen=True):
 
     @property
     def caution(self) -> str:
-        """What the other cases do not show where lying servers were not judged; "" if they were, or were not asked
-        for."""
+        """A line of warning where lying servers were not judged; "" if they were, or were not asked for."""
         unjudged = any(one.name.startswith("lying server") and one.status == "not judged" for one in self.cases)
         return _CAUTION if unjudged else ""
 
