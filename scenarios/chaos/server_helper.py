@@ -146,7 +146,7 @@ def _changed(request: Message, trick: str, names: Sequence[str], least: int) -> 
     count = {"second": len(named) - 1, "fewer": least - 1, "copied": len(named)}[trick]
     if len(named) <= least or count < 1:
         return None
-    changed = {}
+    changed: dict[str, Any] = {}
     for key, one in fields.items():
         if _names_some(one, names) and isinstance(one, dict):
             copied = dict.fromkeys(one, next(iter(one.values())))

@@ -22,6 +22,7 @@ from tacit.parties.life import Present
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Dismissed
+from tacit.parties.waiting import type_names
 from tacit.protocols.outcome import Abort
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
@@ -48,7 +49,7 @@ _POINTS = 20  # points of a client
 _AWAY, _LONG = "1s", 30.0  # seconds: how long a client is away, and until the server asks again
 _ABOVE = 1000  # a step between attempt numbers that is larger than any number of attempts
 _KEPT = ("channels", "incarnations", "clients", "observers", "model", "enrolled")  # when the server asks again
-_NO_REQUESTS = {one.__name__ for one in (Dismissed, *RoundsClient.other)}  # for no part of a round
+_NO_REQUESTS = {Dismissed.__name__, *type_names(RoundsClient.other)}  # for no part of a round
 _NEVER = "no repeated request reached a client: nothing was tried"
 
 
