@@ -94,8 +94,8 @@ class Distributed:
     def fewest(self) -> int:
         """The fewest clients that may agree to a sum: two honest ones more than may be lost or collude.
 
-        Where parts may be summed apart, and noise is removed for losses in all of them together, so many that no two
-        parts are both large enough.
+        Where parts may be summed apart, and noise is removed for losses in all of them together, the number is so large
+        that no two parts are both large enough.
         """
         least = self.tolerated + self.colluding + LEAST_HONEST
         return max(least, 2 * self.tolerated + 1) if self.splits and self.removes else least
