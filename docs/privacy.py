@@ -226,7 +226,7 @@ OPTIONS = (
         "",
         "the difference between nearby points: epsilon per bit, and therefore by the angle between two points",
         "the client draws its own randomness (`entropy`); each round has new planes, and the epsilons of rounds add up",
-        "digits: 6.8 points of accuracy at epsilon 2 per bit",
+        "digits: 5.6 points of accuracy at epsilon 2 per bit",
         ("q, hashes",),
     ),
     Option(
