@@ -18,6 +18,11 @@ os.environ |= {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def nothing_left_by_fixtures() -> None:
+    """Nothing: Ray sets variables and handlers of signals, and leaves them."""
+
+
 class Nodes:
     """A cluster whose head and second node have one CPU each, unless another number is given for the head."""
 

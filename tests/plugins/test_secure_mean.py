@@ -38,7 +38,7 @@ def test_secure_mean_runs_in_a_pool_and_from_its_run_folder(example: Path) -> No
 @pytest.mark.long
 def test_chaos_tries_a_lying_server_on_the_sum_of_secure_mean(example: Path) -> None:
     output = tacit("chaos", "secure_mean.toml", "--server", "--quick", "--schedules", "2").output
-    assert "secure_sum in miniature" in output and "min_clients 3" in output
+    assert "secure in miniature" in output and "min_clients 3" in output
 
 
 def test_commands_know_keys_steps_and_messages_of_a_plugin(example: Path) -> None:
