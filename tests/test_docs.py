@@ -1,10 +1,12 @@
 """Tests of the site: pages generated from the code, and blocks that are run by its build or by the long tests."""
 
+import builtins
 import importlib
 import json
 import os
 import re
 import runpy
+import symtable
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -165,6 +167,30 @@ def test_every_page_with_commands_is_executed() -> None:
         if blocks and path.relative_to(DOCS).as_posix() not in (*ELSEWHERE, *SHOWN)
     }
     assert named == {path for path in EXECUTED if PAGES[path]}
+
+
+def test_every_program_on_an_executed_page_defines_the_names_that_it_uses() -> None:
+    programs = [
+        (path.name, block.text)
+        for path in EXECUTED
+        for block in PAGES[path]
+        if block.language == "python" and block.mark != "elsewhere"
+    ]
+    assert programs
+    unbound = [(name, found) for name, text in programs if (found := _unbound(text))]
+    assert not unbound, "such a block is an excerpt: mark it ```py"
+
+
+def _unbound(text: str) -> set[str]:
+    """The names that the classes, functions and statements of a program read, and that it binds nowhere."""
+    top = symtable.symtable(text, "example.py", "exec")
+    tables, read = [top], set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        read |= {one.get_name() for one in table.get_symbols() if one.is_global() and one.is_referenced()}
+    bound = {one.get_name() for one in top.get_symbols() if one.is_assigned() or one.is_imported()}
+    return read - bound - set(vars(builtins)) - {"__name__", "__file__"}
 
 
 def test_every_protocol_has_a_page_of_mathematics() -> None:
