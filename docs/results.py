@@ -7,8 +7,7 @@ A table goes between the lines `<!-- table: NAME -->` and `<!-- end -->`, with t
 line `<!-- curves: NAME -->`, the accuracy after each measured round goes there: a column for each row of the table, for
 the first of the table's columns, as the mean over the seeds.
 
-The values of each seed go into docs/results/NAME.csv, so that pairs of runs with one seed can be computed again. Tables
-that were put in before this was done have no such file.
+The values of each seed go into docs/results/NAME.csv, so that pairs of runs with one seed can be computed again.
 
 A table that does not say which code made it is from before tables did, and a line says so. Between `<!-- claims -->`
 and `<!-- end -->` on docs/results.md each claim of the papers goes, with what the orders below the tables say of it.
