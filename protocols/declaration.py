@@ -383,7 +383,10 @@ class Declaration:
         return {name: one for part in self._parts(tables) for name, one in part.promises(tables).items()}
 
     def suffering(self, tables: Any, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
-        """The clients that a fault affects through one affected client, and the virtual time until which it does."""
+        """The clients that a fault affects through one affected client, and the virtual time until which it does.
+
+        A client alone is affected whoever else is.
+        """
         return [one for part in self._parts(tables) for one in part.suffering(trial)]
 
     def waits(self, tables: Any) -> int:

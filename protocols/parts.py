@@ -197,7 +197,10 @@ class Part:
         return {}
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
-        """The clients that a fault affects through one affected client, and the virtual time until which it does."""
+        """The clients that a fault affects through one affected client, and the virtual time until which it does.
+
+        A client alone is affected whoever else is.
+        """
         return ()
 
     def check_tables(self, tables: Any) -> None:

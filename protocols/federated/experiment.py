@@ -175,10 +175,16 @@ class Training:
 
     def _spending_on(self, tables: TrainingTables, noise: Distributed, sees_all: bool) -> Spending:
         """The budget of removable `noise`, by what noise the sums of the server so far carried."""
-        known = {"sees_all": sees_all, "signed": is_signed(tables)}
-        return lambda rounds: spending_on_changes(
-            tables.privacy, tables.entropy, noise, self.server.noise_counted, self.server.noise_carried, **known
-        )(rounds)
+        signed = is_signed(tables)
+
+        def spending(rounds: int) -> Spent:
+            server: Any = self.server.device.party  # in its present incarnation
+            return spending_on_changes(
+                tables.privacy, tables.entropy, noise, server.noise_counted, server.noise_carried,
+                sees_all=sees_all, signed=signed,
+            )(rounds)  # fmt: skip
+
+        return spending
 
     def _task(self, number: int) -> Task:
         """The task of the reports of round `number`, where averages are of proved numbers."""

@@ -35,10 +35,11 @@ More losses than are tolerated (`privacy.excess_losses`): `refuse` opens no such
 honest ones have added: less than V. With `end` a client keeps on its disk with how much noise each of its sums counts,
 refuses a sum that would make its epsilon exceed `privacy.epsilon` even without another loss, and agrees to no set of
 survivors with which it would; the server, which counts all rounds, opens no further round, and says so. A sum that was
-not opened counts with the least noise that would have been accepted.
+not opened counts with the least noise that would have been accepted. So does one at a client that heard of its end
+before it was shown the signatures: such a client may refuse a later round which the others can still take part in.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,13 +60,17 @@ from tacit.protocols.federated.averaging import (
     written,
 )
 from tacit.protocols.identities import is_signed
+from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.promises import Trial
 from tacit.protocols.sums import quorum, removal
 from tacit.protocols.sums.secure_sum import Dealing, SecAgg
 from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray
 from tacit.sim.shares import rounded_down, rounded_up
+from tacit.sim.trace import Fact
+from tacit.sim.units import duration
 
 __all__ = ["NoisyChanges", "NoisyChangesAveraging", "tolerated_of"]
 
@@ -175,6 +180,14 @@ class NoisyChangesAveraging(SecureAveraging):
         if (opened := self._most_lost(tables, called)) < lost:
             found.append(f"without signatures a sum is opened with at most {opened} losses, not {lost}")
         return super().notes(tables, shards) + found
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        """The clients that refused a sum for their epsilon: the others need not have heard less of an earlier one."""
+        yield from super().suffering(trial)
+        wait = duration(trial.scenario.protocol.deadline)  # until the server goes on without it
+        for event in trial.events:
+            if event.fact == Fact.REFUSED and Reason.of(event.detail).kind == removal.NO_BUDGET:
+                yield (event.party,), event.time + wait
 
     def _most_lost(self, tables: Any, called: int) -> int:
         """The most losses with which numbers alone let a sum be opened among all that are `called`."""

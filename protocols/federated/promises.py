@@ -7,6 +7,7 @@ began. It computes these again in the clear and averages them in numpy.
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,11 @@ from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.server_update import State, updated
+from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Seeds
 from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.rounds.rounds import SPENT
 
 __all__ = [
     "NOISY",
@@ -255,7 +258,52 @@ def seeds_of_one_set(trial: Trial, affected: Affected) -> Iterator[str]:
                 yield f"{party} reveals other seeds in round {number} than those of {counted} survivors"
 
 
+def _left_in(noise: Distributed, seeds: Seeds, survivors: int, revealed: Collection[bytes]) -> Fraction:
+    """The variance that is left of a client's noise of these `seeds`, of which the server removed the `revealed`."""
+    parts = seeds.parts
+    lost = noise.removable(parts.clients, survivors)
+    gone = parts.removed(lost) if seeds.revealed(lost) in revealed else ()
+    return sum((one for part, one in enumerate(parts.variances) if part not in gone), Fraction(0))
+
+
+def counts_noise(trial: Trial, affected: Affected) -> Iterator[str]:
+    """Each opened sum counts with at most the variance that the parts of its honest contributors left in it, whoever of
+    them collude, and each round with masked values counts; epsilon is at least that of what was left, and is not above
+    the scenario's unless its sums may be charged.
+    """
+    noise, counted = trial.simulation.server.settings.private.noise, trial.simulation.server.noise_counted
+    spent = trial.simulated.privacy if trial.simulated is not None else None
+    really = []
+    for record in trial.records:
+        if Reason.of(record.lost).kind == SPENT and not noise.after(counted[: record.number - 1]).ends:
+            yield f"round {record.number} is not opened for its epsilon, which would not be above {noise.epsilon}"
+        masked = [one for one in trial.noisy if one.round == record.number]
+        if not masked:
+            continue
+        if spent is not None and spent.rounds < record.number:
+            yield f"round {record.number} has masked values, and {spent.rounds} rounds count"
+        if record.lost or len(counted) < record.number:
+            continue
+        revealed = {seed for one in trial.removals if one.round == record.number for seed in one.arguments[3]}
+        survivors = len(record.averaged)
+        left = sorted(
+            max(_left_in(noise, one.arguments[1], survivors, revealed) for one in masked if one.party == name)
+            for name in record.averaged
+        )
+        honest = sum(left[: survivors - noise.colluding], Fraction(0))
+        really.append(int(honest))
+        if counted[record.number - 1] > honest:
+            yield f"round {record.number} counts with the variance {counted[record.number - 1]}, and {honest} is left"
+    if spent is None or spent.epsilon is None:
+        return
+    if spent.epsilon < noise.spent_on(really) * (1 - _CLOSE):
+        yield f"epsilon is {spent.epsilon}, and the sums alone that were opened take {noise.spent_on(really)}"
+    if noise.excess != "charge" and spent.epsilon > noise.epsilon:
+        yield f"epsilon is {spent.epsilon}, above {noise.epsilon}"
+
+
 NOISY = {
+    "epsilon counts the noise that is left": Promise(counts_noise),
     "the model equals the oracle's": Promise(equals_noisy_mean, compares="model"),
     "seeds of noise are revealed for one set": Promise(seeds_of_one_set),
 }

@@ -59,7 +59,7 @@ from tacit.protocols.parts import Among, Part
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
-from tacit.protocols.rounds.rounds import STANDSTILL, Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, latest, may_answer, refuse
 from tacit.protocols.sums.sum import END
@@ -91,12 +91,6 @@ class TrainingRound(Message):
     model: bytes
     additions: list[bytes]
 
-
-SPENT = (
-    "no round is opened from round {number} on: epsilon would be {spent:.4g}, above privacy.epsilon(={epsilon:g}); the "
-    "rounds before have spent {used:.4g}"
-)
-"""The kind of the reason why rounds are not opened: the budget is used up."""
 
 PRIVATE = "private parameters"  # on a client's disk
 _FIRST = "first model"  # on a Byzantine client's disk, in a hollow run

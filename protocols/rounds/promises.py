@@ -10,7 +10,7 @@ from typing import Any
 from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.outcome import Reason
 from tacit.protocols.promises import Affected, Promise, Trial, falls
-from tacit.protocols.rounds.rounds import STANDSTILL, Enroll, Enrolled
+from tacit.protocols.rounds.rounds import STANDSTILL, UNOPENED, Enroll, Enrolled
 from tacit.protocols.sums.registry import SUMS
 from tacit.sim.shares import rounded_up
 from tacit.sim.trace import Fact
@@ -25,7 +25,7 @@ def who_is_heard_is_called(
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
     Others are asked, unless the server goes down in the round, or knows that they are gone. Nobody is called to a round
-    that would begin with the model of an earlier one. Training draws its share of
+    that would begin with the model of an earlier one, or exceed epsilon. Training draws its share of
     those with labels, co-training calls everybody. If privacy depends on the draw, gone clients are drawn, too.
     """
     fell = falls(trial)
@@ -49,8 +49,8 @@ def who_is_heard_is_called(
             gone.clear()
     opened = [record for record in trial.records if record.number <= len(openings)]  # more are another promise's
     for record in opened:
-        if not record.cohort and Reason.of(record.lost).kind == STANDSTILL:
-            if trial.models[record.number - 1] not in trial.models[: record.number - 1]:
+        if not record.cohort and (why := Reason.of(record.lost).kind) in UNOPENED:
+            if why == STANDSTILL and trial.models[record.number - 1] not in trial.models[: record.number - 1]:
                 yield f"round {record.number} was not opened, and no earlier one began with its model"
             continue
         away = gone_at[record.number - 1]

@@ -49,7 +49,9 @@ __all__ = [
     "ENROLMENT",
     "NEVER_DRAWN",
     "SAME_AGAIN",
+    "SPENT",
     "STANDSTILL",
+    "UNOPENED",
     "CalledClient",
     "Enroll",
     "Enrolled",
@@ -81,6 +83,15 @@ STANDSTILL = (
     "rounded values moves it no more, and clients give values for a secure sum once for a model"
 )
 """The kind of the reason why rounds are not opened: round `number` would begin like round `found`."""
+
+SPENT = (
+    "no round is opened from round {number} on: epsilon would be {spent:.4g}, above privacy.epsilon(={epsilon:g}); the "
+    "rounds before have spent {used:.4g}"
+)
+"""The kind of the reason why rounds are not opened: the budget is used up."""
+
+UNOPENED = STANDSTILL, SPENT
+"""The kinds of reasons why a server opens no further round."""
 
 _LOST_FOR_GOOD = "round {number} is lost: {why}; " + SAME_AGAIN
 

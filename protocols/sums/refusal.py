@@ -11,6 +11,7 @@ from typing import Any
 
 from tacit.parties.party import Party
 from tacit.protocols.crypto.assumed import NotCarried
+from tacit.protocols.outcome import Reason
 from tacit.protocols.sums.quorum import too_few_for
 from tacit.sim.grammar import in_number
 from tacit.sim.trace import Fact
@@ -76,9 +77,9 @@ def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> boo
 
 
 def refuse(me: Party, what: str) -> None:
-    """Trace that `me` refuses to do `what`."""
+    """Trace that `me` refuses to do `what`, a text or a `Reason` of a kind."""
     origin = ("", me.round, me.attempt)
-    what = in_number(what)
+    what = what if isinstance(what, Reason) else in_number(what)
     note = f"refused to {what}"
     me.world.note("metric", me.name, step=me.step_name, note=note, origin=origin, fact=Fact.REFUSED, detail=what)
 

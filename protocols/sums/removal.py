@@ -43,7 +43,7 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
-from tacit.protocols.outcome import require
+from tacit.protocols.outcome import Reason, require
 from tacit.protocols.parts import Among, Part, Taken
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
@@ -57,11 +57,14 @@ from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
 __all__ = [
-    "REVEAL", "NoiseSeeds", "Removal", "Revealing", "SignedSurvivors", "asked", "carried", "check", "check_sum",
-    "counted", "fewest_left", "least_left", "noisy", "removed_bytes", "require_carried", "without_noise",
+    "NO_BUDGET", "REVEAL", "NoiseSeeds", "Removal", "Revealing", "SignedSurvivors", "asked", "carried", "check",
+    "check_sum", "counted", "fewest_left", "least_left", "noisy", "removed_bytes", "require_carried", "without_noise",
 ]  # fmt: skip
 
 REVEAL = Step("client", "noise.reveal", "check who signed the survivors, and reveal seeds of noise that is not needed")
+
+NO_BUDGET = "take part in a sum: epsilon would be {epsilon:.4g}, above {budget:g}"
+"""The kind of what a client refuses whose budget is used up."""
 
 Revealing = Callable[[Sequence[str]], None]
 """Reveals the seeds of a client for a set of survivors, once a round."""
@@ -130,7 +133,7 @@ def fewest_left(noise: Distributed, clients: int, threshold: int, signed: bool) 
 def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
     """True if `noise`, if any, is made for this number of `clients` that agree to a sum. If not, the trace says why."""
     if noise is not None and noise.ends:
-        refuse(me, f"take part in a sum: epsilon would be {noise.spent_with_another:.4g}, above {noise.epsilon:g}")
+        refuse(me, Reason(NO_BUDGET, epsilon=noise.spent_with_another, budget=noise.epsilon))
         return False
     if noise is None or noise.fewest <= clients <= noise.clients:
         return True

@@ -55,6 +55,7 @@ _NOISY = (
     "training.tolerated_dropouts=0.13",
 )
 _REMOVED = (*_NOISY, *_SIGNED)
+_UNTOLERATED = (*_REMOVED, "privacy.tolerated=0", "protocol.corrupt_clients=0.13")
 _LEFT_IN = (*_NOISY, "privacy.components=none")
 
 
@@ -181,6 +182,22 @@ CONFIGURATIONS = (
     ),
     _training(
         "dp-fedavg", "noise removed, flamingo, connections watched", _REMOVED, _CLOSED, ("training.averaging=flamingo",)
+    ),
+    _training(
+        "dp-fedavg",
+        "less noise charged, secure, datagram",
+        _SECURE,
+        _UNTOLERATED,
+        _DATAGRAM,
+        ("privacy.excess_losses=charge",),
+    ),
+    _training(
+        "dp-fedavg",
+        "less noise until epsilon, secure, lossy TCP",
+        _SECURE,
+        _UNTOLERATED,
+        _TCP,
+        ("privacy.excess_losses=end",),
     ),
     _training("dp-fedavg", "noise left in, secagg+", _LEFT_IN, ("training.averaging=secagg+",)),
     _training("dp-fedavg", "noise left in, secure", _LEFT_IN, ("training.averaging=secure",)),

@@ -73,7 +73,7 @@ class Affected:
                 if event.note in _WITH_THE_SERVER and "server" in (event.party, event.peer):
                     self._add(self._reach.link(event.party, event.peer), event.time)
         for clients, time in PROTOCOLS[trial.scenario.protocol.name].suffering(trial.scenario, trial):
-            if any(client in self for client in clients):
+            if len(clients) == 1 or any(client in self for client in clients):
                 self._add(clients, time)
 
     def __contains__(self, party: str) -> bool:

@@ -85,3 +85,30 @@ def test_seeds_of_parts_that_are_needed_are_found(monkeypatch: pytest.MonkeyPatc
 
     lost = Fault(party="client/1", at="sum.mask", occurrence=2)
     assert ONE_SET in broken_by(monkeypatch, removal, "_reveal", planted, lost)
+
+
+COUNTED = "epsilon counts the noise that is left"
+CHARGED = "dp-fedavg, less noise charged, secure, datagram"
+UNTIL = "dp-fedavg, less noise until epsilon, secure, lossy TCP"
+
+
+def lost(number: int, *clients: int) -> tuple[Fault, ...]:
+    return tuple(Fault(party=f"client/{one}", at="sum.mask", round=number) for one in clients)
+
+
+def test_less_noise_that_counts_as_all_of_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = structs.replace(scenario_of(CHARGED), fault=lost(2, 1, 2))
+    assert not verdict(scenario).broken
+    monkeypatch.setattr(Distributed, "left", lambda self, clients, survivors: self.variance)
+    assert COUNTED in {one.promise for one in verdict(scenario).broken}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_run_that_ends_too_late_or_too_early_for_epsilon_is_found(
+    monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    scenario = structs.replace(scenario_of(UNTIL), fault=lost(2, 1, 2) if not ends else ())
+    assert not verdict(scenario).broken
+    monkeypatch.setattr(Distributed, "ends", property(lambda self: ends and len(self.before) == 1))
+    monkeypatch.setattr(Distributed, "least_left", lambda self, clients: 4)
+    assert COUNTED in {one.promise for one in verdict(scenario).broken}

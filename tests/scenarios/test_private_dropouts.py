@@ -205,6 +205,18 @@ def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: 
     assert refused.outcome == "aborted" and refused.privacy is not None and refused.privacy.epsilon < 8.0
 
 
+def test_a_server_that_was_lost_and_is_back_counts_the_noise_of_its_sums(private: Path) -> None:
+    """It comes back before the first round, and its sums count as if it had never been away."""
+    changes = [*UNTOLERATED, "privacy.excess_losses=charge"]
+    back = '[[fault]]\nkind = "crash"\nparty = "server"\nat = "train.enroll"\nback_after = "1s"\n'
+    calm = ran(private, *changes, faults=in_round(2, 1, 2), out="calm")
+    result = ran(private, *changes, faults=back + in_round(2, 1, 2))
+    assert [one.party for one in result.lost][0] == "server"
+    assert result.privacy is not None and calm.privacy is not None
+    assert len(result.privacy.carried) == 3 and result.privacy.carried == calm.privacy.carried
+    assert result.privacy.epsilon == calm.privacy.epsilon
+
+
 def test_a_run_ends_before_the_round_that_would_exceed_epsilon(private: Path) -> None:
     changes = [*UNTOLERATED, "privacy.excess_losses=end"]
     result = ran(private, *changes, faults=in_round(2, 1, 2))
