@@ -40,7 +40,7 @@ def test_every_folder_has_a_budget() -> None:
 
 
 def test_the_time_of_a_test_counts_for_its_folder() -> None:
-    assert folder_of("tests/test_words.py::test_it[a/b]") == TOP
+    assert folder_of("tests/test_docs.py::test_it[a/b]") == TOP
     assert folder_of("tests/protocols/crypto/test_it.py::test_it") == "protocols"
 
 
