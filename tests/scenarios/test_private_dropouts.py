@@ -211,7 +211,7 @@ def test_a_server_that_was_lost_and_is_back_counts_the_noise_of_its_sums(private
     back = '[[fault]]\nkind = "crash"\nparty = "server"\nat = "train.enroll"\nback_after = "1s"\n'
     calm = ran(private, *changes, faults=in_round(2, 1, 2), out="calm")
     result = ran(private, *changes, faults=back + in_round(2, 1, 2))
-    assert [one.party for one in result.lost][0] == "server"
+    assert result.lost[0].party == "server"
     assert result.privacy is not None and calm.privacy is not None
     assert len(result.privacy.carried) == 3 and result.privacy.carried == calm.privacy.carried
     assert result.privacy.epsilon == calm.privacy.epsilon
