@@ -39,6 +39,7 @@ not opened counts with the least noise that would have been accepted. So does on
 before it was shown the signatures: such a client may refuse a later round which the others can still take part in.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -182,11 +183,14 @@ class NoisyChangesAveraging(SecureAveraging):
         return super().notes(tables, shards) + found
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
-        """The clients that refused a sum for their epsilon: the others need not have heard less of an earlier one."""
+        """The clients that refused a sum for their epsilon, because they count an earlier sum with less noise than the
+        server does."""
         yield from super().suffering(trial)
+        known = Counter(trial.simulation.server.noise_counted)
+        less = {one.name for one in trial.simulation.clients if Counter(removal.counted(one)) - known}
         wait = duration(trial.scenario.protocol.deadline)  # until the server goes on without it
         for event in trial.events:
-            if event.fact == Fact.REFUSED and Reason.of(event.detail).kind == removal.NO_BUDGET:
+            if event.party in less and event.fact == Fact.REFUSED and Reason.of(event.detail).kind == removal.NO_BUDGET:
                 yield (event.party,), event.time + wait
 
     def _most_lost(self, tables: Any, called: int) -> int:

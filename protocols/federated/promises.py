@@ -5,6 +5,7 @@ began. It computes these again in the clear and averages them in numpy.
 """
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -282,24 +283,26 @@ def counts_noise(trial: Trial, affected: Affected) -> Iterator[str]:
             continue
         if spent is not None and spent.rounds < record.number:
             yield f"round {record.number} has masked values, and {spent.rounds} rounds count"
-        if record.lost or len(counted) < record.number:
+        if record.lost:
             continue
         revealed = {seed for one in trial.removals if one.round == record.number for seed in one.arguments[3]}
         survivors = len(record.averaged)
         left = sorted(
-            max(_left_in(noise, one.arguments[1], survivors, revealed) for one in masked if one.party == name)
+            min(_left_in(noise, one.arguments[1], survivors, revealed) for one in masked if one.party == name)
             for name in record.averaged
         )
         honest = sum(left[: survivors - noise.colluding], Fraction(0))
         really.append(int(honest))
-        if counted[record.number - 1] > honest:
-            yield f"round {record.number} counts with the variance {counted[record.number - 1]}, and {honest} is left"
-    if spent is None or spent.epsilon is None:
+        found = counted[record.number - 1] if len(counted) >= record.number else math.inf
+        if found > honest:
+            yield f"round {record.number} counts with the variance {found}, and {honest} is left"
+    if spent is None:
         return
-    if spent.epsilon < noise.spent_on(really) * (1 - _CLOSE):
-        yield f"epsilon is {spent.epsilon}, and the sums alone that were opened take {noise.spent_on(really)}"
-    if noise.excess != "charge" and spent.epsilon > noise.epsilon:
-        yield f"epsilon is {spent.epsilon}, above {noise.epsilon}"
+    epsilon = math.inf if spent.epsilon is None else spent.epsilon
+    if epsilon < noise.spent_on(really) * (1 - _CLOSE):
+        yield f"epsilon is {epsilon}, and the sums alone that were opened take {noise.spent_on(really)}"
+    if noise.excess != "charge" and epsilon > noise.epsilon:
+        yield f"epsilon is {epsilon}, above {noise.epsilon}"
 
 
 NOISY = {

@@ -25,8 +25,8 @@ def who_is_heard_is_called(
     """A client that is back and whose answer was received counts from the next round on: it is called, or drawn from.
 
     Others are asked, unless the server goes down in the round, or knows that they are gone. Nobody is called to a round
-    that would begin with the model of an earlier one, or exceed epsilon. Training draws its share of
-    those with labels, co-training calls everybody. If privacy depends on the draw, gone clients are drawn, too.
+    that would begin with the model of an earlier one, or exceed epsilon. Training draws its share of those with labels,
+    co-training calls everybody. If privacy depends on the draw, gone clients are drawn, too.
     """
     fell = falls(trial)
     eligible = {client.name for client in trial.simulation.clients if client.shard.labeled.any() or not labeled}

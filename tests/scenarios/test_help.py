@@ -14,6 +14,7 @@ from tacit import run
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.shipped import shipped
+from tacit.scenarios.schema.keys import keys
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "sklearn", "torch", "pandas", "matplotlib", "simpy", "msgspec", "asyncio", "sqlite3")
@@ -40,6 +41,21 @@ def test_the_help_of_each_command_has_an_example_that_can_be_read(words: tuple[s
     while name := next((word for word in arguments[:1] if word in getattr(group, "commands", {})), ""):
         group, arguments = group.commands[name], arguments[1:]
     group.make_context(name or "tacit", arguments)  # raises UsageError for invalid arguments
+
+
+@pytest.mark.parametrize("words", [*commands()], ids=" ".join)
+def test_each_command_and_each_of_its_options_has_a_help_text(words: tuple[str, ...]) -> None:
+    one = _COMMANDS
+    for word in words:
+        one = one.commands[word]
+    assert (one.help or "").strip()
+    undescribed = [option.name for option in one.params if not getattr(option, "help", "")]
+    assert set(undescribed) <= {"install_completion", "show_completion", "help"}
+
+
+def test_each_key_has_a_description() -> None:
+    found = keys()
+    assert len(found) > 200 and not [key.name for key in found if not key.description]
 
 
 def test_arguments_are_described_once() -> None:
