@@ -107,7 +107,8 @@ class Opening:
     number is left from masking to the end; None where it depends on more than these numbers. `masks`: clients send
     masked values, so that a sum that is not opened ends the run. `drawn`, where more than these numbers decides: the
     number of `DRAWN` drawn rounds with a sum if each called client is lost with a probability before it is in; or,
-    with `once_dealt`, between its keys and its masked values.
+    with `once_dealt`, between its keys and its masked values. `spends`: where `opens` is None, the budget that is left
+    decides, and the sum may stay closed although nobody else is lost.
     """
 
     fewest: int
@@ -116,6 +117,7 @@ class Opening:
     masks: bool = True
     drawn: Callable[[float], int] | None = None
     once_dealt: bool = False
+    spends: bool = False
 
     def begins(self, joined: int) -> bool:
         """Return true if a sum begins among `joined` clients."""
@@ -131,10 +133,10 @@ class Opening:
 def always_opens(openings: Iterable[Opening], members: int, left: int) -> bool:
     """Return true if the sums are opened whenever `left` of `members` clients stay, however many of the others join.
 
-    A sum of which more than these numbers decide counts as opened.
+    A sum of which more than these numbers decide counts as opened, unless that is a budget.
     """
     return all(
-        one.begins(joined) and ((chance := one.opens(joined, left)) is None or chance >= 1)
+        one.begins(joined) and (not one.spends if (chance := one.opens(joined, left)) is None else chance >= 1)
         for one in openings
         for joined in range(left, members + 1)
     )

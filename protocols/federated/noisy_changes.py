@@ -200,13 +200,20 @@ class NoisyChangesAveraging(SecureAveraging):
         return next((lost for lost in counts if opens(called, called - lost) != 0.0), 0)
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        """With removable noise, a sum is opened with at most T losses."""
+        """With removable noise, a sum is opened with at most T losses, or with more while these may be charged."""
         if tables.privacy.noise != "skellam":
-            return super().openings(tables, called)
-        if tables.privacy.excess_losses != "refuse":  # with "end", as long as epsilon allows it
             return super().openings(tables, called)
         lost, least = tolerated_of(tables, called), self.least(tables, called)
         (found,) = super().openings(tables, called)
+        if tables.privacy.excess_losses == "charge":
+            return [found]
+        if tables.privacy.excess_losses == "end":
+
+            def allowed(joined: int, left: int) -> float | None:
+                chance = found.opens(joined, left)
+                return None if chance and joined - left > lost else chance
+
+            return [replace(found, opens=allowed, spends=True)]
         (of_most,) = self._openings(tables, called, max(least, called - lost))
         colluding, unsigned = colluding_of(tables, called), issubclass(self.of, Dealing) and not is_signed(tables)
 

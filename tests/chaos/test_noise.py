@@ -112,3 +112,8 @@ def test_a_run_that_ends_too_late_or_too_early_for_epsilon_is_found(
     monkeypatch.setattr(Distributed, "ends", property(lambda self: ends and len(self.before) == 1))
     monkeypatch.setattr(Distributed, "least_left", lambda self, clients: 4)
     assert COUNTED in {one.promise for one in verdict(scenario).broken}
+
+
+def test_a_last_sum_for_which_no_budget_is_left_need_not_be_opened() -> None:
+    found = verdict(structs.replace(scenario_of(UNTIL), fault=lost(3, 1)))
+    assert found.faults_fired == 1 and not found.broken
