@@ -122,7 +122,7 @@ OPTIONS = (
         "training.averaging",
         "secure",
         "each client's model: the server gets only averages over at least `training.min_clients` clients",
-        f"{_HONEST} beyond the share `protocol.corrupt_clients`; clients enforce the threshold t and the minimum "
+        f"{_HONEST} beyond the share `sum.corrupt_clients`; clients enforce the threshold t and the minimum "
         "number of clients in a sum",
         "8 bytes per number instead of 4, plus keys and shares; see performance.md",
         _SUM,
@@ -131,7 +131,7 @@ OPTIONS = (
         "training.averaging",
         "secagg+",
         "each client's model, for many clients",
-        "all follow the protocol; at most `training.corrupt_clients` of the called clients help the server; the server "
+        "all follow the protocol; at most `sum.corrupt_clients` of the called clients help the server; the server "
         "also draws the graph and names the survivors honestly",
         "a twelfth of the bytes of `secure` for 1,000 clients; see performance.md",
         (*_SUM, *_GRAPH),
@@ -140,7 +140,7 @@ OPTIONS = (
         "training.averaging",
         "lightsecagg",
         "each client's model, also where many clients are lost in a round",
-        "all clients follow the protocol; at most `training.corrupt_clients` of the called clients help the server; "
+        "all clients follow the protocol; at most `sum.corrupt_clients` of the called clients help the server; "
         "clients sign one set of survivors a round before they answer",
         "pieces of every mask between clients: three times the bytes of `secure` for 30 clients; see secure-sums.md",
         _CODED,
@@ -149,7 +149,7 @@ OPTIONS = (
         "training.averaging",
         "committee",
         "each client's model, with one upload per client",
-        "all follow the protocol; at most `training.corrupt_clients` of the called clients help the server, so at most "
+        "all follow the protocol; at most `sum.corrupt_clients` of the called clients help the server, so at most "
         "t of the m members; members sign one set of survivors a round before they answer",
         "(m - t) / r times the words of the vector: twice for large committees; see secure-sums.md",
         _COMMITTEE,
@@ -158,7 +158,7 @@ OPTIONS = (
         "training.averaging",
         "flamingo",
         "each client's model, with keys for many rounds and one message per client and round",
-        "at most `training.corrupt_clients` of the called clients help the server, so at most t of the m decryptors; "
+        "at most `sum.corrupt_clients` of the called clients help the server, so at most t of the m decryptors; "
         "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
         "113 bytes for each neighbour and 48 for each decryptor; see secure-sums.md",
         _FLAMINGO,
@@ -168,12 +168,12 @@ OPTIONS = (
         "signed",
         "inputs, against a server that swaps or replays keys or shows different lists: clients reject and report it",
         "long-term keys are known in advance; at most a third of the clients that a round calls, or the share "
-        "`protocol.corrupt_clients` of them, help the server",
+        "`sum.corrupt_clients` of them, help the server",
         "64 bytes per signature: 1.9 kB of 12.7 kB per client in a sum of ten; see performance.md",
         ("p", "p, replay", "p, U3", "p, left out", "p, lost", "v, key", "v, batch"),
     ),
     Option(
-        "protocol.corrupt_clients",
+        "sum.corrupt_clients",
         "",
         "inputs of sums whose masks all clients deal in shares, and of signed ones: against the server together with "
         "this share of the called clients, also where others are lost or left out",

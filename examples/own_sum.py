@@ -47,7 +47,7 @@ class TwoServers(Sum):
     )
     requests, masked, has_helper = Requests(SplitDone, ()), (SplitVector,), True
     agrees = sees_all = tolerates_share = False  # clients share no keys, see no names, and any number may be lost
-    uses = ("protocol.corrupt_clients",)
+    uses = ()
 
     def opens(self, called, least, joined, left):
         return float(left >= least)

@@ -29,7 +29,7 @@ faults, `tacit bytes`, checkpoints and chaos.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -50,6 +50,7 @@ from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
     Among,
+    Choice,
     Opening,
     Part,
     SumBounds,
@@ -58,6 +59,7 @@ from tacit.protocols.parts import (
     all_parts,
     all_steps,
     choices_in,
+    chosen_by,
     messages_in,
     payloads,
     taken,
@@ -265,7 +267,28 @@ class Declaration:
     def uses(self) -> Collection[str]:
         """The keys of shared tables that this protocol uses and others may not, as ``training.rounds`` or
         ``model.*``."""
-        return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.uses))
+        return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.used))
+
+    def idle(self, tables: Any, names: Iterable[str]) -> dict[str, str]:
+        """The keys among `names` that it uses, but not with these choices, each with the values that it needs."""
+        taken, value, found = self._parts(tables), partial(self.value, tables), dict[str, str]()
+        for name in names:
+            using = [part for part in taken if not {name, f"{name.partition('.')[0]}.*"}.isdisjoint(part.used)]
+            if using:
+                needed = [part.idle(tables).get(name) for part in using]
+                if all(needed):
+                    found[name] = " or ".join(dict.fromkeys(filter(None, needed)))
+            elif ways := chosen_by(self._all, name, value):
+                found[name] = " or ".join(self._values(key, values) for key, values in ways.items())
+        return found
+
+    def _values(self, key: str, values: Sequence[str]) -> str:
+        """The `values` of a choice in words; the others, where these are fewer."""
+        every = [one for item in _choices(self._all) if item.key == key for one in item.ways]
+        others = [one for one in dict.fromkeys(every) if one not in values]
+        if len(others) < len(values):
+            return f"{key} other than {' and '.join(map(toml, others))}"
+        return f"{key} = {' or '.join(map(toml, values))}"
 
     @property
     def learned(self) -> Mapping[str, str]:
@@ -404,6 +427,16 @@ class Declaration:
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         """The sums of a round with this number of `called` clients, where few facts decide if they are opened."""
         return [one for part in self._parts(tables) for one in part.openings(tables, called)]
+
+
+def _choices(items: Iterable[Taken]) -> Iterator[Choice]:
+    """Yield all choices, also those inside parts."""
+    for item in items:
+        if isinstance(item, Choice):
+            yield item
+        for part in item.ways.values() if isinstance(item, Choice) else (item,):
+            if isinstance(part, Part):
+                yield from _choices(part.takes)
 
 
 _TOLD = ("server", "client")

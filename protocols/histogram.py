@@ -1,7 +1,7 @@
 """Histograms as parts of protocols of one's own, whose counts may carry an epsilon."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -53,10 +53,6 @@ class Histogram(Phase):
         task = reports.Reports(lambda tables, among: Task("category", (among.dimension,)))
         return (task,) if one is None else one.takes
 
-    @property
-    def uses(self) -> Collection[str]:
-        return ("protocol.corrupt_clients",) if self._any is None else self._any.uses
-
     def categories(self, keys: Any) -> int:
         """The number of categories."""
         raise NotImplementedError(f"{type(self).__name__} does not say how many categories there are")
@@ -101,7 +97,7 @@ class Histogram(Phase):
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
         if self._any is not None:
             return self._any.openings(tables, called)
-        least = fewest(tables.protocol, called)
+        least = fewest(tables, called, tables.protocol.min_clients)
         return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
 
     def waits(self, tables: Any) -> int:
@@ -145,16 +141,17 @@ class Histogram(Phase):
             total = await one.total(me, group.names)
             over, counted = total.contributors, total.ring.astype(np.int64)
         else:
-            least, deadline = fewest(keys, len(me.clients)), duration(keys.deadline)
+            least = fewest(getattr(me, "tables", None), len(me.clients), keys.min_clients)
+            deadline = duration(keys.deadline)
             tally = await reports.server(me, group.names, self.task(keys), least, deadline, noise=self.noise(keys))
             over, counted = tally.contributors, tally.counts
         counts = np.zeros(counted.shape, np.int64) if isinstance(counted, HollowArray) else counted
         return Found(over, np.asarray(self.result(keys, counts), np.float64))
 
 
-def fewest(keys: Any, called: int) -> int:
-    """The fewest reports of which a protocol with these `keys` has a result, by the number of `called` clients."""
-    return max(secure_sum.colluding_of(keys, called) + 2, int(keys.min_clients))
+def fewest(tables: Any, called: int, min_clients: int) -> int:
+    """The fewest reports of which a protocol with these `tables` has a result: at least C + 2, C of those `called`."""
+    return max(secure_sum.colluding_of(tables, called) + 2, min_clients)
 
 
 class NoisyHistograms:

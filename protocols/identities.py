@@ -28,7 +28,7 @@ opens a sum from shares, a client reveals its own only once t members of U3 have
 itself: t > (|P| + C) / 2, so that even a server that colludes with C clients has no two sets signed (each needs t
 signatures, and honest clients sign one an attempt: 2 t <= |P| + C fails). C is of the clients that the round calls, as
 the scenario states their number, not of P, of which the server says who is in it: a third of them, unless
-`protocol.corrupt_clients` states another share. So honest clients that are lost, or that the server leaves out, do not
+`sum.corrupt_clients` states another share. So honest clients that are lost, or that the server leaves out, do not
 lower C (`tacit.benchmarks.attacks.identities`), and where too few are left there is no sum.
 
 Not covered. In training the server draws the cohorts, so it may call more than C clients that collude with it. With
@@ -176,7 +176,7 @@ def is_signed(tables: Any) -> bool:
 
 def signing_colluding(tables: Any, called: int) -> int:
     """C of signed sets in a run with these tables: of the clients that are `called`, a third unless stated."""
-    corrupt = getattr(tables.protocol, "corrupt_clients", None)
+    corrupt = tables.sum.corrupt_clients
     return called // 3 if corrupt is None else rounded_up(corrupt, called)
 
 

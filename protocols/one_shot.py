@@ -215,7 +215,7 @@ class Phases(Declaration):
         for one in self.sums(tables, len(shards)):
             if one.colluding and one.fewest > len(shards):
                 problem = f"C = {one.colluding} of {len(shards)} clients may collude with the server, and a sum needs "
-                raise Problem("protocol.corrupt_clients", f"{problem}{one.fewest}; allowed: a smaller share")
+                raise Problem("sum.corrupt_clients", f"{problem}{one.fewest}; allowed: a smaller share")
         try:
             self.check(keys, shards)
         except Problem as error:
@@ -631,7 +631,7 @@ def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
         raise Problem("protocol.name", "its parts need different helpers, and a run has one; allowed: one such sum")
     if tasks:
         noise = {n: part.noise(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
-        least, access = fewest(keys, called), {"noise": noise.get, **access}
+        least, access = fewest(tables, called, keys.min_clients), {"noise": noise.get, **access}
         return (Helper(setting.world, partial(_task_of, tasks), least, deadline, patience, **access),)
     if not sums:
         return ()

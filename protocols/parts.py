@@ -13,7 +13,7 @@ choices, each decided by the value of a key:
 
 | property of a part | declared by |
 | --- | --- |
-| the keys that it uses, what each role learns | `uses`, `learned` |
+| the keys that it uses, what each role learns | `keys_in`, `uses`, `idle`, `learned` |
 | its steps, its sub-parts, its messages | `takes`, `messages`, `between_clients`; members: `Message.names_members` |
 | bytes of payload by message type | `payloads` |
 | secure sums, deadlines waited, promises | `sums`, `waits`, `promises` |
@@ -31,6 +31,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
@@ -44,7 +45,7 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
-    "all_steps", "always_opens", "choices_in", "messages_in", "payloads", "taken",
+    "all_steps", "always_opens", "choices_in", "chosen_by", "messages_in", "payloads", "taken",
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
@@ -156,9 +157,24 @@ class Part:
         return ()
 
     @property
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        """The structs of its keys, by the table of a scenario that they are a part of: ``{"sum": CollusionKeys}``."""
+        return {}
+
+    @property
     def uses(self) -> Collection[str]:
-        """The keys of shared tables, as in `Declaration.uses`."""
+        """The keys of shared tables that no struct of `keys_in` has, as in `Declaration.uses`."""
         return ()
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """All keys of shared tables that it uses, without those of its sub-parts."""
+        own = (f"{table}.{key}" for table, keys in self.keys_in.items() for key in keys.__struct_fields__)
+        return tuple(dict.fromkeys((*self.uses, *own)))
+
+    def idle(self, tables: Any) -> Mapping[str, str]:
+        """The keys of `used` without effect with the values of others, each with the values that it needs."""
+        return {}
 
     @property
     def learned(self) -> Mapping[str, str]:
@@ -349,6 +365,29 @@ def choices_in(items: Iterable[Taken], value: Value) -> dict[str, str]:
         if isinstance(part, Part):
             found |= {key: one for key, one in choices_in(part.takes, value).items() if key not in found}
     return found
+
+
+def chosen_by(items: Iterable[Taken], key: str, value: Value) -> dict[str, list[str]]:
+    """The values of choices with which a part that uses `key` is taken, by the key of each choice.
+
+    Only choices that have another value now count. `value`: as in `taken`.
+    """
+    found: dict[str, list[str]] = {}
+    for item in items:
+        if not isinstance(item, Choice):
+            more = chosen_by(item.takes, key, value) if isinstance(item, Part) else {}
+        else:
+            now, fitting = item.ways.get(value(item.key)), [one for one, part in item.ways.items() if _uses(part, key)]
+            is_taken = now is not None and _uses(now, key)
+            more = chosen_by((now,), key, value) if now is not None and is_taken else {item.key: fitting}
+        for choice, values in more.items():
+            found[choice] = list(dict.fromkeys((*found.get(choice, ()), *values)))
+    return {choice: values for choice, values in found.items() if values}
+
+
+def _uses(part: Part, key: str) -> bool:
+    """True if `part` or a part inside it uses `key`."""
+    return any(key in one.used for one in all_parts((part,)))
 
 
 def all_steps(items: Iterable[Taken]) -> tuple[Step, ...]:

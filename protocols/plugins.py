@@ -24,18 +24,21 @@ from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.local_update import Active, Addition, Batch, Run
 from tacit.parties.learning.spec import LEARNERS, MODELS, ModelSpec
 from tacit.parties.learning.tasks import TASKS, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
+from tacit.protocols.declaration import check_keys
 from tacit.protocols.federated.algorithms import Update
 from tacit.protocols.federated.method import Averaged, Companion
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.server_update import ServerUpdate
 from tacit.protocols.own_classes import check_class
 from tacit.protocols.steps import Step
-from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys
+from tacit.protocols.sums.registry import SUMS, own_keys
 from tacit.protocols.sums.sum import Requests, Sum
 from tacit.protocols.xclp.hamming import SecureHamming
 from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
 from tacit.protocols.xclp.variants import Beside, HammingOptions, RowSums, Variant
+from tacit.sim.table import joined
 from tacit.sim.wire import Message
 
 if TYPE_CHECKING:
@@ -218,7 +221,8 @@ def add_sum(name: str, description: str, kind: type[Sum]) -> None:
 
     The class says in `takes` its steps, in `requests` the messages of the server that a client waits for, in `masked`
     those by which a client's masked values leave it, and has the methods `client` and `server`, and `helper` with
-    `has_helper`. Raises TypeError and ValueError.
+    `has_helper`. Its `keys`, a struct that derives from `CollusionKeys` or `DropoutKeys`, are part of the table [sum].
+    Raises TypeError and ValueError.
     """
     _check("kind", kind, isinstance(kind, type) and issubclass(kind, Sum), "a class derived from Sum")
     _check_text(description)
@@ -231,8 +235,18 @@ def add_sum(name: str, description: str, kind: type[Sum]) -> None:
     _check("requests", requests, isinstance(requests, Requests), "Requests(done, others)")
     _check("masked", masked, len(_message_types(masked)) > 0, "types of Message, the first of which the server gets")
     check_class(kind)
+    _check_keys_of(kind)
     SUMS.add(name, kind)
     kind.name, kind.description = name, description
+
+
+def _check_keys_of(kind: type[Sum]) -> None:
+    """Raise TypeError and ValueError for keys that [sum] cannot have, or that are not those of the program of a sum."""
+    _check("keys", kind.keys, isinstance(kind.keys, type) and issubclass(kind.keys, CollusionKeys), "a CollusionKeys")
+    if kind.tolerates_share and not issubclass(kind.keys, DropoutKeys):
+        raise TypeError(f"keys of {kind.__qualname__} must derive from DropoutKeys, or tolerates_share must be False")
+    check_keys(kind.keys)
+    joined("SumKeys", "", SumKeys, *own_keys(), kind.keys)
 
 
 _NO_SUMS = ("plain", "prio3")

@@ -1,13 +1,15 @@
 """The base of the structs of a scenario's tables, and the notes on their keys."""
 
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from types import new_class
+from typing import Any, ClassVar
 
-from msgspec import Meta, Struct, StructMeta
+from msgspec import NODEFAULT, Meta, Struct, StructMeta, field, structs
 
 from tacit.sim.registry import similar
 
-__all__ = ["Described", "Keys", "about"]
+__all__ = ["Described", "Keys", "about", "joined"]
 
 
 class _Signature(inspect.Signature):
@@ -32,12 +34,47 @@ class Described(StructMeta):
         fields = cls.__struct_fields__
         for name in named:
             if name not in fields:
-                raise TypeError(f"{cls.__name__} has no key {name!r}{similar(name, fields)}")
+                new = cls.moved.get(name) if issubclass(cls, Keys) else None
+                hint = f": it is now {new}" if new else similar(name, fields)
+                raise TypeError(f"{cls.__name__} has no key {name!r}{hint}")
         return super().__call__(*arguments, **named)
 
 
 class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The base of a scenario's tables."""
+    """The base of a scenario's tables.
+
+    `moved`: keys that the table had once, each with the name of the key that replaces it.
+    """
+
+    moved: ClassVar[Mapping[str, str]] = {}
+
+
+def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
+    """A table with all keys of `tables`, in their order; it derives from the first.
+
+    Raises ValueError for a key that two of them have with different types or defaults.
+    """
+    keys: dict[str, structs.FieldInfo] = {}
+    for table in tables:
+        for one in structs.fields(table):
+            if _meaning(keys.setdefault(one.name, one)) != _meaning(one):
+                raise ValueError(f"the key {one.name} of {table.__qualname__} is another in a table beside it.")
+    more = [one for one in keys.values() if one.name not in tables[0].__struct_fields__]
+    body: dict[str, Any] = {"__doc__": description, "__module__": tables[0].__module__}
+    body |= {"__annotations__": {one.name: one.type for one in more}}
+    body |= {one.name: field(default_factory=one.default_factory) for one in more if not _is_plain(one)}
+    body |= {one.name: one.default for one in more if _is_plain(one) and not one.required}
+    options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
+    # msgspec.defstruct accepts no bases with another metaclass.
+    return new_class(name, tables[:1], options, lambda namespace: namespace.update(body))
+
+
+def _is_plain(one: structs.FieldInfo) -> bool:
+    return one.default_factory is NODEFAULT
+
+
+def _meaning(one: structs.FieldInfo) -> tuple[Any, ...]:
+    return one.type, one.default, one.default_factory
 
 
 def about(description: str, *, unit: str = "", registry: Any = None, listed: Any = None, **limits: Any) -> Meta:

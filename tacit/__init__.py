@@ -19,8 +19,8 @@ return the data that those print; a sweep's `frame()` is a pandas DataFrame with
 `SecureSum`, `Histogram`), and `Protocol` of any other. `Sum` is the base of your own secure sum. `add_protocol` and
 `add_sum` let scenario files name them, as `add_model`, `add_server_update` and the others do for other things. A file
 that calls them is a plugin: `plugins = [...]` in a scenario beside it. `Scenario` and the structs of its tables make a
-scenario without a file; `ProtocolKeys` is that of [protocol]. These names and their documented behaviour stay
-compatible between versions (CHANGELOG.md lists changes). Other modules may change.
+scenario without a file; `ProtocolKeys` is that of [protocol], `SumKeys` that of [sum]. These names and their documented
+behaviour stay compatible between versions (CHANGELOG.md lists changes). Other modules may change.
 
 The object of a name is imported when the name is first used, because that takes a second.
 """
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tacit.protocols.rounds.endings import EndingsObserver
     from tacit.protocols.steps import Step
     from tacit.protocols.sums.helper import HelperKeys, SealingKey, from_helper, sealed_for
+    from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
     from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
     from tacit.protocols.sums.summing import SecureSum
     from tacit.protocols.values import BadValues
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         Public,
         Scenario,
         ScenarioError,
+        SumKeys,
         Training,
     )
     from tacit.scenarios.seeing.compare import Comparison
@@ -141,6 +143,8 @@ else:
         "Requests": "tacit.protocols.sums.sum.Requests",
         "HelperKeys": "tacit.protocols.sums.helper.HelperKeys",
         "SealingKey": "tacit.protocols.sums.helper.SealingKey",
+        "CollusionKeys": "tacit.protocols.sums.keys.CollusionKeys",
+        "DropoutKeys": "tacit.protocols.sums.keys.DropoutKeys",
         "Sum": "tacit.protocols.sums.sum.Sum",
         "SumSettings": "tacit.protocols.sums.sum.SumSettings",
         "Total": "tacit.protocols.sums.sum.Total",
@@ -216,6 +220,7 @@ __all__ = [
     "Classification",
     "Client",
     "ClientParty",
+    "CollusionKeys",
     "Comparison",
     "Cotraining",
     "Counted",
@@ -223,6 +228,7 @@ __all__ = [
     "Dataset",
     "Device",
     "DismissedError",
+    "DropoutKeys",
     "EndingsObserver",
     "Expect",
     "Experiment",
@@ -268,6 +274,7 @@ __all__ = [
     "Simulated",
     "Step",
     "Sum",
+    "SumKeys",
     "SumSettings",
     "Survival",
     "Sweep",

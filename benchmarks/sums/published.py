@@ -53,12 +53,12 @@ class Published:
             "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding",
             f"model.embedding={width_of(self.numbers)}", f"training.rounds={_LAST}", "training.epochs=1",
             "training.validation=0", "training.label_from=1", f"training.averaging={self.sum}",
-            "training.tolerated_dropouts=0.02", "training.corrupt_clients=0.02", "training.min_clients=2",
-            "training.value_bits=22", "training.clip=2.0", "network.latency=uniform:10ms,100ms",
+            "sum.tolerated_dropouts=0.02", "sum.corrupt_clients=0.02", "training.min_clients=2",
+            "sum.value_bits=22", "sum.clip=2.0", "network.latency=uniform:10ms,100ms",
             "protocol.deadline=10s", f"fault=[{', '.join(crashes)}]", "expect={}", "engine=inline",
         ]  # fmt: skip
         if self.sum == "flamingo":
-            changes += [f"training.decryptors={min(60, self.clients)}", "training.decryptor_rounds=10"]
+            changes += [f"sum.decryptors={min(60, self.clients)}", "sum.decryptor_rounds=10"]
         return read("fedavg-xclp-digits", changes, seed=SEED, without_data=True).scenario
 
 

@@ -128,18 +128,18 @@ class Cell:
             "data.labeled=1.0", "protocol.name=fedavg", "model.name=linear_embedding",
             f"model.embedding={width_of(self.numbers)}", "training.rounds=1", "training.epochs=1",
             "training.validation=0", "training.label_from=1",
-            f"training.averaging={self.sum}", f"training.tolerated_dropouts={DROPOUTS}",
-            f"training.corrupt_clients={CORRUPT}", "training.min_clients=2",
+            f"training.averaging={self.sum}", f"sum.tolerated_dropouts={DROPOUTS}",
+            f"sum.corrupt_clients={CORRUPT}", "training.min_clients=2",
             f"network.latency={latency}", f"network.bandwidth={bandwidth}",
             "protocol.deadline=60s", f"fault=[{', '.join(crashes)}]", "expect={}", "engine=inline",
         ]  # fmt: skip
         if self.sum != "plain":
-            changes += [f"training.value_bits={self.value_bits}", "training.clip=2.0"]
+            changes += [f"sum.value_bits={self.value_bits}", "sum.clip=2.0"]
         if self.sum == "flamingo":  # fewer than a third of the decryptors may be lost or corrupt
             few = self.clients <= _DECRYPTORS
             changes += [
-                f"training.decryptors={min(self.clients, _DECRYPTORS)}",
-                f"training.tolerated_dropouts={0.2 if few else 0.1}", f"training.failure_exponent={40 if few else 10}",
+                f"sum.decryptors={min(self.clients, _DECRYPTORS)}",
+                f"sum.tolerated_dropouts={0.2 if few else 0.1}", f"sum.failure_exponent={40 if few else 10}",
             ]  # fmt: skip
         runs = self.fidelity == "real"
         return read("fedavg-xclp-digits", changes, seed=SEED, without_data=not runs).scenario

@@ -1,6 +1,6 @@
 """The declaration of labels by private cells."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +26,7 @@ from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBound
 from tacit.protocols.privacy.spending import asked, noise_cautions
 from tacit.protocols.setup import Group, SetUp
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.chosen import OF_TOLERANCE, check_sum_among, sum_among
+from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.registry import SUMS, WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
@@ -112,11 +112,12 @@ class PrivateCells(OneShot):
             "and their labels",
         }
     )
-    uses = (
-        "protocol.min_clients", "privacy.epsilon", "privacy.delta", "privacy.clip", "cells.*", *OF_TOLERANCE,
-        "training.decryptors", "training.decryptor_rounds",
-    )  # fmt: skip
     own_steps = STEPS
+
+    @property
+    def uses(self) -> Collection[str]:
+        """The keys of its sums, and its own."""
+        return (*super().uses, "privacy.epsilon", "privacy.delta", "privacy.clip", "cells.*")
 
     @property
     def agrees(self) -> bool:  # type: ignore[override]

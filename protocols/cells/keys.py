@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.table import Keys, about
@@ -70,5 +71,7 @@ class CellsTables(Tables, Protocol):
     def protocol(self) -> ProtocolKeys: ...
     @property
     def cells(self) -> Cells: ...
+    @property
+    def sum(self) -> SumKeys: ...
     @property
     def privacy(self) -> Privacy: ...

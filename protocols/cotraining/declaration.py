@@ -52,7 +52,7 @@ from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.chosen import check_sum_among, keys_of
+from tacit.protocols.sums.chosen import check_sum_among
 from tacit.protocols.sums.registry import SUMS, WithSums
 from tacit.protocols.sums.reports import HELPER_LEARNS, HelperAggregate, Report, Reports, wanted_of
 from tacit.protocols.sums.secure_sum import SecAgg
@@ -251,10 +251,6 @@ class Voting(Part):
     def takes(self) -> Sequence[Taken]:
         return (_ASKED, self.of())
 
-    @property
-    def uses(self) -> Sequence[str]:
-        return keys_of(self.of)
-
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         votes = votes_of(tables)
         if not isinstance(votes, SecureVotes):
@@ -287,7 +283,7 @@ class Proving(Part):
         Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
     )
     messages = ()
-    uses = ("protocol.identity", "protocol.corrupt_clients")
+    uses = ("protocol.identity",)
 
 
 VOTES = Choice("cotraining.votes", WithSums({"plain": Shared()}, Voting, {"prio3": Proving()}))
@@ -552,10 +548,10 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
         key = key_of(error, {"learner": Learner, "cotraining": CotrainingKeys, "model": Model}) or "cotraining"
         raise Problem(key, str(error)) from None
     votes = votes_of(tables)
-    if votes is not None and tables.protocol.corrupt_clients and votes.least > len(dealt):
-        problem = f"{tables.protocol.corrupt_clients:g} of {len(dealt)} clients are C = "
-        problem += f"{tables.protocol.colluding_of(len(dealt))} that may collude with the server, and counts need "
-        raise Problem("protocol.corrupt_clients", f"{problem}{votes.least}; allowed: a smaller share")
+    if votes is not None and tables.sum.corrupt_clients and votes.least > len(dealt):
+        problem = f"{tables.sum.corrupt_clients:g} of {len(dealt)} clients are C = "
+        problem += f"{tables.sum.colluding_of(len(dealt))} that may collude with the server, and counts need "
+        raise Problem("sum.corrupt_clients", f"{problem}{votes.least}; allowed: a smaller share")
     if tables.training.fewest() > len(dealt):
         problem = f"{tables.training.fewest()} is too large; allowed: 1 to {len(dealt)} (the clients)"
         raise Problem("training.min_clients", problem)

@@ -9,7 +9,7 @@
 `Proved` is in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A
 model weighs 1, or the points that it was trained on; of an addition's vectors some are averaged with these weights,
 some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each client, so an average
-is exact to 2^-32. Figures of an evaluation by clients may follow (`figures`). With `training.value_bits` = v it sums
+is exact to 2^-32. Figures of an evaluation by clients may follow (`figures`). With `sum.value_bits` = v it sums
 integers of v bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to
 [-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and the loss alone: all models weigh
 1, and reports are counted. Its proof bounds each number of a model by c, so one client moves a number of the average by
@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
@@ -52,6 +53,7 @@ from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.sums import quorum
+from tacit.protocols.sums.keys import ClippedKeys, EncoderKeys
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
@@ -62,7 +64,7 @@ from tacit.sim.shares import rounded_down
 from tacit.sim.wire import Message
 
 __all__ = [
-    "ENOUGH", "FIGURES_BYTES", "QUANTISING", "Averages", "Averaging", "Expected", "Plain", "PlainAveraging", "Secure",
+    "ENOUGH", "FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "PlainAveraging", "Secure",
     "SecureAveraging", "Update", "average_work", "colluding_of", "fewest_hidden", "figures_of", "update_in", "written",
 ]  # fmt: skip
 
@@ -523,9 +525,6 @@ class PlainAveraging(Part):
         return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
 
 
-QUANTISING = ("training.value_bits", "training.clip", "training.largest_weight")
-
-
 @dataclass(frozen=True)
 class SecureAveraging(Part):
     """`Secure` by a sum of the class `of` as a part of a round of training.
@@ -539,21 +538,25 @@ class SecureAveraging(Part):
     weighs: ClassVar[bool] = True
     """True if models may have other weights than 1."""
     learned: ClassVar[Mapping[str, str]] = {
-        "client": "with training.value_bits and weights by points: the largest number of labeled points of a client, "
-        "unless training.largest_weight is set"
+        "client": "with sum.value_bits and weights by points: the largest number of labeled points of a client, "
+        "unless sum.largest_weight is set"
     }
 
     @property
     def description(self) -> str:
-        return self.of.description + "; needs `training.value_bits`" * self.of.of_integers
+        return self.of.description + "; needs `sum.value_bits`" * self.of.of_integers
 
     @property
     def takes(self) -> Sequence[Taken]:
         return (self.of(),)
 
     @property
-    def uses(self) -> Sequence[str]:
-        return (*self.of.uses, *QUANTISING)
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        return {"sum": EncoderKeys if self.weighs else ClippedKeys}
+
+    def idle(self, tables: Any) -> Mapping[str, str]:
+        rounds = tables.sum.value_bits != "exact"
+        return {} if rounds else dict.fromkeys(("sum.clip", "sum.largest_weight"), "sum.value_bits")
 
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line for each cohort of which the tolerated share is less than one client, as shares are rounded down.
@@ -566,13 +569,13 @@ class SecureAveraging(Part):
             found.append(f'privacy.noise_at = "clients" with training.averaging = "{self.of.name}": {what}')
         if not self.of.tolerates_share:
             return found
-        share, one = tables.training.tolerated_dropouts, self.of.of(tables)
+        share, one = tables.sum.tolerated_dropouts, self.of.of(tables)
         try:
             cohorts = cohorts_of(tables, dealt().shards)
         except (OSError, ValueError):  # the data are on another machine
             return found
         found += [
-            f"training.tolerated_dropouts(={share:g}) of {many} clients is less than one client: no client may be lost "
+            f"sum.tolerated_dropouts(={share:g}) of {many} clients is less than one client: no client may be lost "
             f"in a sum of {one.name}; allowed: {math.ceil(10_000 / many) / 10_000:g} or more for one"
             for many in cohorts
             if share and not rounded_down(share, many)
@@ -585,13 +588,14 @@ class SecureAveraging(Part):
             return []
         held, one = shards(), self.of.of(tables)
         limits = [one.limits(many, many) for many in cohorts_of(tables, held)]
-        return [f"{one.name}: {limit}" for limit in limits if limit is not None] + drawn_notes(tables, held)
+        found = [f"{one.name}: {limit}" for limit in limits if limit is not None]
+        return found + drawn_notes(tables, held, one.tolerance.corrupt)
 
     def _made_by_clients(self, tables: Any) -> bool:
         return self.private and tables.privacy.noise_at == "clients"
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        bits = None if tables.training.value_bits == "exact" else tables.training.value_bits
+        bits = None if tables.sum.value_bits == "exact" else tables.sum.value_bits
         least, colluding = self.least(tables, clients), colluding_of(tables, clients)
         return [SumBounds(self.of.name, least, value_bits=bits, colluding=colluding)]
 

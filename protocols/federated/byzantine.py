@@ -14,10 +14,10 @@ Each way of averaging bounds a false model in its own way:
 | --- | --- |
 | plain, or a sum in fixed point | any numbers that the encoding holds, divided by n |
 | a sum of integers of few bits | any integers: the sum is taken modulo the size of a word, so it wraps around |
-| `prio3` | numbers within `training.clip`; the proof of others fails, and the report is refused |
+| `prio3` | numbers within `sum.clip`; the proof of others fails, and the report is refused |
 
 With `byzantine.clipped` a false client clips its numbers as honest clients do. No check of ranges can refuse its model,
-and it moves each number of the average by at most 2 c / n, where c is `training.clip`.
+and it moves each number of the average by at most 2 c / n, where c is `sum.clip`.
 
 Only trained numbers are false. Running statistics of a network, control variates and losses are as trained.
 """

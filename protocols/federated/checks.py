@@ -34,6 +34,7 @@ from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.spending import check_noise
 from tacit.protocols.sums.consistency import needed
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.plugged import PluginError
@@ -63,7 +64,6 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     if ALGORITHMS[tables.protocol.name].private:
         _check_private(tables)
     _check_update(tables)
-    _check_tolerance(tables.training)
     _check_signed(tables)
     _check_augmentation(tables, held)
     try:
@@ -78,7 +78,7 @@ def check_training(tables: TrainingTables, held: Dataset, labels: Collection[int
     except (PluginError, Problem):
         raise
     except ValueError as error:
-        key = key_of(error, {"training": Training, "model": Model, "privacy": Privacy}) or "training"
+        key = key_of(error, {"training": Training, "sum": SumKeys, "model": Model, "privacy": Privacy}) or "training"
         raise Problem(key, str(error)) from None
     except RuntimeError as error:  # torch's, of a network that does not fit into memory
         raise Problem("model.name", f"{toml(tables.model.name)} cannot be built here: {error}") from None
@@ -196,9 +196,9 @@ def _check_removable(tables: TrainingTables) -> None:
         allowed = 'allowed: "refuse", or training.averaging = "secure" with protocol.identity = "signed"'
         raise Problem("privacy.excess_losses", f"{problem}; {allowed}")
     uncertain = is_signed(tables) and (lost or excess != "refuse")  # other survivors than all may sign
-    if uncertain and not one.tolerates_share and tables.protocol.corrupt_clients == 0:
+    if uncertain and not one.tolerates_share and tables.sum.corrupt_clients == 0:
         problem = "0 lets one client that helps the server sign two sets of survivors, each with too little noise"
-        raise Problem("protocol.corrupt_clients", f"{problem}; allowed: above 0, or no value, which is a third")
+        raise Problem("sum.corrupt_clients", f"{problem}; allowed: above 0, or no value, which is a third")
     if not lost or tables.privacy.components == "none":
         return
     if not one.sees_all:
@@ -219,17 +219,17 @@ def _check_removable(tables: TrainingTables) -> None:
         problem = (
             f"{tables.privacy.tolerated:g} of {called} clients are {lost}; all but {spare} must sign the survivors"
         )
-        allowed = f"at most {math.floor(1e4 * spare / called) / 1e4:g}, or a smaller protocol.corrupt_clients"
+        allowed = f"at most {math.floor(1e4 * spare / called) / 1e4:g}, or a smaller sum.corrupt_clients"
         raise Problem("privacy.tolerated", f"{problem}; allowed: {allowed}")
 
 
 def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels: Collection[int]) -> None:
     """Raise Problem for values that do not fit quantised numbers in a secure average."""
-    training = tables.training
+    training, keys = tables.training, tables.sum
     averaging = settings.averaging
     if isinstance(averaging, Proved):
         if averaging.quantised is None:
-            problem = f'"{Proved.name}" proves that integers are in range: set training.value_bits'
+            problem = f'"{Proved.name}" proves that integers are in range: set sum.value_bits'
             raise Problem("training.averaging", problem)
         if training.weighting != "equal":
             problem = f'{toml(training.weighting)} does not go with training.averaging = "{Proved.name}", whose proof '
@@ -238,36 +238,32 @@ def _check_quantised(tables: TrainingTables, settings: TrainingSettings, labels:
             )
     elif isinstance(averaging, Secure):
         if averaging.sum.of_integers and averaging.quantised is None and averaging.sum.noise is None:
-            problem = f'"{averaging.name}" sums integers of few bits: set training.value_bits'
+            problem = f'"{averaging.name}" sums integers of few bits: set sum.value_bits'
             raise Problem("training.averaging", problem)
-        _check_fits(training, averaging)
+        _check_fits(keys, averaging)
         _check_sum(averaging, {smallest_cohort(settings, labels), settings.together})
-    if training.value_bits == "exact" or settings.averaging.individual:
+    if keys.value_bits == "exact" or settings.averaging.individual:
         return
     if settings.private is not None and settings.private.at == "clients":
-        problem = f'{training.value_bits} would round the noise of privacy.noise_at = "clients", which no bound covers'
-        raise Problem("training.value_bits", f'{problem}; allowed: "exact"')
-    if (
-        training.weighting == "points"
-        and training.largest_weight is None
-        and settings.trains_unlabeled(settings.rounds)
-    ):
-        problem = "is needed with training.value_bits where unlabeled points count, too; allowed: 1 or more"
-        raise Problem("training.largest_weight", problem)
+        problem = f'{keys.value_bits} would round the noise of privacy.noise_at = "clients", which no bound covers'
+        raise Problem("sum.value_bits", f'{problem}; allowed: "exact"')
+    if training.weighting == "points" and keys.largest_weight is None and settings.trains_unlabeled(settings.rounds):
+        problem = "is needed with sum.value_bits where unlabeled points count, too; allowed: 1 or more"
+        raise Problem("sum.largest_weight", problem)
 
 
-def _check_fits(training: Training, averaging: Secure) -> None:
+def _check_fits(keys: SumKeys, averaging: Secure) -> None:
     """Raise Problem if the words of the sum do not hold the sum of all values."""
     quantised, modulus = averaging.quantised, averaging.modulus
     if quantised is None or quantised.terms * quantised.weight * quantised.largest < modulus:
         return
     most = f"2^{modulus.bit_length()} - 1"
-    problem = f"{training.value_bits} is too large: a sum among {quantised.terms} clients must stay below {most}"
+    problem = f"{keys.value_bits} is too large: a sum among {quantised.terms} clients must stay below {most}"
     if quantised.weight > 1:
         problem += f', with training.weighting = "points" and weights of up to {quantised.weight}'
     fitting = (modulus // (quantised.terms * quantised.weight)).bit_length() - 1
     allowed = [f"2 to {fitting}"] * (fitting > 1) + ['training.weighting = "equal"'] * (quantised.weight > 1)
-    raise Problem("training.value_bits", f"{problem}; allowed: {', or '.join(allowed)}" if allowed else problem)
+    raise Problem("sum.value_bits", f"{problem}; allowed: {', or '.join(allowed)}" if allowed else problem)
 
 
 def _check_sum(averaging: Secure, cohorts: Collection[int]) -> None:
@@ -276,7 +272,7 @@ def _check_sum(averaging: Secure, cohorts: Collection[int]) -> None:
         for called in sorted(cohorts):
             averaging.sum.check(called)
     except Problem as error:
-        raise Problem(f"training.{error.key}", error.problem) from None
+        raise Problem(f"sum.{error.key}", error.problem) from None
 
 
 def _check_update(tables: TrainingTables) -> None:
@@ -317,15 +313,6 @@ def _check_buffered(tables: TrainingTables, able: int) -> None:
 def _fits_buffer(update: Update) -> bool:
     """Return true if clients do the whole update."""
     return update.server is None and all(type(make()) is Companion for _, make in update())
-
-
-def _check_tolerance(training: Training) -> None:
-    lost, corrupt = training.tolerated_dropouts, training.corrupt_clients
-    if training.averaging in SUMS and SUMS[training.averaging].tolerates_share and lost + corrupt >= 1:
-        problem = (
-            f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (training.corrupt_clients); allowed: "
-        )
-        raise Problem("training.tolerated_dropouts", f"{problem}less than {1 - corrupt:g}")
 
 
 def _check_signed(tables: TrainingTables) -> None:

@@ -67,8 +67,7 @@ TRAINING = tuple(
     for key in (
         "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "schedule", "decay_rounds",
         "decay_factor", "warmup_rounds", "optimizer", "optimizer_options", "gradient_clip", "fit", "momentum",
-        "weight_decay", "augmentation", "update", "mu", "averaging", "tolerated_dropouts", "corrupt_clients",
-        "failure_exponent", "weighting", "metrics",
+        "weight_decay", "augmentation", "update", "mu", "averaging", "weighting", "metrics",
     )
 )  # fmt: skip
 """The keys of rounds in which clients train on labels."""
@@ -149,7 +148,7 @@ class LocalTraining(NetworkTraining):
                 if tables.byzantine.kind != "noise"
                 else "the noise of Byzantine clients is added to the initial model in each round"
             )
-        if tables.training.averaging != "plain" and tables.training.value_bits != "exact":
+        if tables.training.averaging != "plain" and tables.sum.value_bits != "exact":
             found.append("the rounded average moves the model in each round; if it does not, no more are opened")
         return found
 

@@ -26,9 +26,12 @@ _TAIL = 40
 """The exponent of the probability with which a cohort has more colluding clients than is printed."""
 
 
-def drawn_notes(tables: Any, shards: Mapping[str, Shard]) -> list[str]:
-    """A line for each cohort that is drawn from more clients: `training.corrupt_clients` is assumed of the cohort."""
-    found, share = [], tables.training.corrupt_clients
+def drawn_notes(tables: Any, shards: Mapping[str, Shard], share: float) -> list[str]:
+    """A line for each cohort that is drawn from more clients: `sum.corrupt_clients` is assumed of the cohort.
+
+    `share`: the value of that key, or its default.
+    """
+    found = []
     for many in _populations(shards):
         cohort, marked = rounded_up(tables.training.share, many), rounded_up(share, many)
         assumed = rounded_up(share, cohort)
@@ -37,7 +40,7 @@ def drawn_notes(tables: Any, shards: Mapping[str, Shard]) -> list[str]:
         tail, _ = exceeded_by(many, marked, cohort, Fraction(1, 2**_TAIL))
         more = above(many, marked, cohort, assumed)
         found.append(
-            f"training.corrupt_clients(={share:g}) is assumed of each cohort: {assumed} of {cohort} clients. "
+            f"sum.corrupt_clients(={share:g}) is assumed of each cohort: {assumed} of {cohort} clients. "
             f"With {marked} of all {many} corrupt, an honest draw has more than {assumed} with probability {more:.2g}, "
             f"and more than {tail} with at most 2^-{_TAIL}; a server that draws may call all of them"
         )

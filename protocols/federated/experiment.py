@@ -290,16 +290,16 @@ def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
 
 def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
     """The integers of a secure average. Raises SettingError if their sum does not fit into a word."""
-    training = tables.training
-    if training.value_bits == "exact":
+    training, keys = tables.training, tables.sum
+    if keys.value_bits == "exact":
         return None
     cohort, weight = rounded_up(training.share, tables.data.clients), 1
     if training.weighting == "points":
-        weight = training.largest_weight or max(1, *labels)
+        weight = keys.largest_weight or max(1, *labels)
     try:
-        return Quantised(training.value_bits, training.clip, cohort, weight)
+        return Quantised(keys.value_bits, keys.clip, cohort, weight)
     except ValueError as error:
-        raise SettingError("value_bits", training.value_bits, str(error)) from None
+        raise SettingError("value_bits", keys.value_bits, str(error)) from None
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -329,12 +329,12 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
 
 def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int]) -> dict[str, FalseUpdate]:
     """The false update of each Byzantine client. In a sum in fixed point, its numbers fit into the sum."""
-    training, keys = tables.training, tables.byzantine
+    training, keys, sums = tables.training, tables.byzantine, tables.sum
     if not keys.clients or ALGORITHMS[tables.protocol.name].private:
         return {}
     most, in_range = LARGEST, False
-    if training.averaging != Plain.name and training.value_bits != "exact":
-        most, in_range = (training.clip, True) if keys.clipped else (most, False)
+    if training.averaging != Plain.name and sums.value_bits != "exact":
+        most, in_range = (sums.clip, True) if keys.clipped else (most, False)
     elif training.averaging != Plain.name:
         heaviest = max(1, *labels) if training.weighting == "points" else 1
         most = largest(Secure.fraction_bits, 2 * tables.data.clients * heaviest)

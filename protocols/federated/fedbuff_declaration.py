@@ -173,17 +173,13 @@ def promises_of_buffers() -> dict[str, Promise]:
     }
 
 
-_OF_SUMS = ("tolerated_dropouts", "corrupt_clients", "failure_exponent")
-_OF_COHORTS = tuple(f"training.{key}" for key in ("min_clients", *_OF_SUMS))
-
-
 class Buffering(NetworkTraining):
     """Training in which models are averaged as they arrive."""
 
     takes = fedbuff.STEPS
     messages = (TrainingRound, fedbuff.BufferedModel)
     uses = (
-        *(key for key in (*LEARNING, *TRAINING) if key not in _OF_COHORTS),
+        *(key for key in (*LEARNING, *TRAINING) if key != "training.min_clients"),
         *(f"training.{key}" for key in ("concurrency", "buffer", "staleness", "server_rate", "validation")),
         "byzantine.*",
     )

@@ -1,6 +1,7 @@
 """The tables [model], [training] and [byzantine] of a scenario: the network, its training, and false clients."""
 
-from typing import Annotated, Literal, Protocol
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from msgspec import Meta
 
@@ -8,6 +9,7 @@ from tacit.parties.learning.metrics import OF_CLASSES
 from tacit.parties.learning.spec import MODELS
 from tacit.parties.learning.tasks import TASKS
 from tacit.protocols.federated.registry import AVERAGINGS, UPDATES, Weighting
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.sim.table import Keys, about
 
@@ -61,6 +63,7 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[training]: rounds of local updates, and the averaging of models."""
 
+    moved: ClassVar[Mapping[str, str]] = {key: f"sum.{key}" for key in SumKeys.__struct_fields__}
     task: Annotated[str, about("The task, which says loss, predictions and metrics: {listed}.", listed=TASKS)] = (
         "classification"
     )
@@ -213,84 +216,6 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             listed=AVERAGINGS,
         ),
     ] = "plain"
-    value_bits: Annotated[
-        Annotated[int, Meta(ge=2, le=32)] | Literal["exact"],
-        about(
-            "With a secure average: the bits of each number of a model that is summed. `exact`: a fixed point in "
-            "words of 64 bits. With fewer bits, numbers are clipped to `training.clip` and rounded, and words are as "
-            "wide as the sum needs.",
-            unit="bits",
-        ),
-    ] = "exact"
-    clip: Annotated[
-        float,
-        about(
-            "With `training.value_bits`: the largest magnitude of a number of a model. Larger ones are clipped, and "
-            "each round reports their share.",
-            gt=0,
-        ),
-    ] = 4.0
-    largest_weight: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        about(
-            "With `training.value_bits` and `training.weighting` = `points`: the largest weight of a model. A client "
-            "with more points counts as one with this number. Default: the largest number of labeled points of a "
-            "client, which every party then knows.",
-            unit="points",
-        ),
-    ] = None
-    tolerated_dropouts: Annotated[
-        float,
-        about(
-            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of the clients called to a round that "
-            "may be lost without ending the sum, rounded down; clients that do not join count. The number of "
-            "neighbours k, the number U of clients that must answer, or the number of members is chosen for this. The "
-            "sum of this key and `corrupt_clients` must be less than 1. For `lightsecagg` and `committee`, twice this "
-            "key and `corrupt_clients` must add up to less than 1; for `flamingo`, both must add up to less than a "
-            "third of the decryptors.",
-            ge=0,
-            lt=1,
-        ),
-    ] = 0.1
-    corrupt_clients: Annotated[
-        float,
-        about(
-            "With `secagg+`, `lightsecagg`, `committee` and `flamingo`: share of the clients called to a round that "
-            "may collude with the server without revealing other clients' inputs, rounded up. All of them count as "
-            "having joined, however few clients join; a round that cannot withstand them has no sum. With `secagg+`, "
-            "the server must be semi-honest, and draw the graph as specified. With the others, clients sign who is in "
-            "a sum before they open it.",
-            ge=0,
-            lt=1,
-        ),
-    ] = 0.1
-    failure_exponent: Annotated[
-        int,
-        about(
-            "With `secagg+`, `committee` and `flamingo`: with the tolerated losses and collusion, any sum of the run "
-            "fails with a probability of at most 2 to the power of minus this number.",
-            ge=1,
-            le=128,
-        ),
-    ] = 40
-    decryptors: Annotated[
-        Annotated[int, Meta(ge=3)] | None,
-        about(
-            "With `flamingo`: the clients that hold shares of the key of the sums. The default is the fewest of which "
-            "less than a third are lost or corrupt, with the probability of `failure_exponent`, or all clients. "
-            "A number with which more may be is refused.",
-            unit="clients",
-        ),
-    ] = None
-    decryptor_rounds: Annotated[
-        int,
-        about(
-            "With `flamingo`: other decryptors are drawn after this number of rounds. They receive shares of the same "
-            "key.",
-            ge=1,
-            unit="rounds",
-        ),
-    ] = 10
     weighting: Annotated[
         Weighting | None,
         about(
@@ -386,8 +311,8 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     clipped: Annotated[
         bool,
         about(
-            "In federated training with `training.value_bits`: `true` clips the numbers of a false model to "
-            "`training.clip`, so that no proof refuses them."
+            "In federated training with `sum.value_bits`: `true` clips the numbers of a false model to "
+            "`sum.clip`, so that no proof refuses them."
         ),
     ] = False
 

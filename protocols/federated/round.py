@@ -18,7 +18,7 @@ Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
 Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this round.
 With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the model
 stays as it was, and the next round begins. Where a secure average of rounded values leaves the model as it was before
-(`training.value_bits`), no further round is opened, since clients would refuse it. A client that comes back takes part
+(`sum.value_bits`), no further round is opened, since clients would refuse it. A client that comes back takes part
 as soon as it is drawn again. One that never enrolled is asked again in each round, and is drawn as one without labels
 until it answers.
 

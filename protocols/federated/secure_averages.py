@@ -16,7 +16,6 @@ from tacit.parties.learning.vectors import decode
 from tacit.protocols.crypto.vdaf import FIELD64
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.averaging import (
-    QUANTISING,
     Averages,
     Expected,
     PlainAveraging,
@@ -136,11 +135,11 @@ class ProvedAveraging(SecureAveraging):
     """`Proved` as a part of a round of training, whose formula asks for its settings (`round.Called`)."""
 
     takes = (reports.Reports(_task_of, based=True, signs=True),)
-    uses = ("protocol.identity", "protocol.corrupt_clients", *QUANTISING[:2])
+    uses = ("protocol.identity",)
     weighs = False
     description = (
         "a sum by two aggregators, the server and a further party `helper`, to which clients prove that each number is "
-        "within `training.clip`; needs `training.value_bits` and `training.weighting` = `equal`"
+        "within `sum.clip`; needs `sum.value_bits` and `training.weighting` = `equal`"
     )
     learned: ClassVar[Mapping[str, str]] = {"helper": f"with prio3 averages: {reports.HELPER_LEARNS}"}
 

@@ -9,15 +9,7 @@ from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.setting_error import Problem
 
-__all__ = ["OF_TOLERANCE", "check_sum_among", "keys_of", "sum_among"]
-
-OF_TOLERANCE = tuple(f"training.{key}" for key in ("tolerated_dropouts", "corrupt_clients", "failure_exponent"))
-"""The keys of sums whose share of lost clients decides."""
-
-
-def keys_of(kind: type[Sum]) -> tuple[str, ...]:
-    """The keys of shared tables that a sum of this `kind` uses."""
-    return (*kind.uses, *(OF_TOLERANCE if kind.tolerates_share else ()))
+__all__ = ["check_sum_among", "sum_among"]
 
 
 def sum_among(tables: Any, name: str, called: int, rounds: int = 1) -> Sum:
@@ -37,7 +29,7 @@ def check_sum_among(one: Sum, called: int, key: str) -> None:
     try:
         one.check(called)
     except Problem as error:
-        named = key if error.key == "share" else f"training.{error.key}"
+        named = key if error.key == "share" else f"sum.{error.key}"
         raise Problem(named, error.problem) from None
     except ValueError as error:
         raise Problem(key, f'"{one.name}": {error}') from None

@@ -74,6 +74,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
 from tacit.protocols.sums.quorum import NOT_CARRIED
@@ -406,6 +407,7 @@ class ByCommittee(Sum):
     adds_noise: ClassVar[bool] = True
     takes: ClassVar[Sequence[Taken]] = (WITH_SIGNING_KEYS, _MASK, _HOLD, _SIGN, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed, Agreement)
+    keys: ClassVar[type[CollusionKeys]] = DrawnKeys
     between_clients = (VectorShare,)
 
     def word_bits(self, quantised: Quantised | None) -> int:

@@ -9,7 +9,7 @@ them.
 Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
 `dealing`. s = floor((|P| + C) / 2) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
 signatures, even if C clients sign whatever the server likes, for two sets of s share more than C. C is the third of the
-clients that the round CALLED, unless `protocol.corrupt_clients` states another share of them: a third of P would fall
+clients that the round CALLED, unless `sum.corrupt_clients` states another share of them: a third of P would fall
 with each honest client that is lost before. Other sums sign in the same way, with a number of
 signatures of their own (`lightsecagg`, `committee`). The server forwards valid signatures; if there are too few,
 clients that have not signed by the deadline are lost.

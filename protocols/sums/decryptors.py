@@ -686,6 +686,6 @@ def _schedule(among: Among) -> tuple[bool, bool]:
     since, before = 0, frozenset[str]()
     for number, names in enumerate(map(frozenset, (*among.history, among.names))):
         fresh, before = names != before, names
-        if drawn := fresh or number - since >= among.sum.renewal:
+        if drawn := fresh or number - since >= among.sum.table.decryptor_rounds:
             since = number
     return fresh, drawn

@@ -67,7 +67,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,7 @@ from tacit.protocols.sums.decryptors import (
     prepare,
     sealed,
 )  # fmt: skip
+from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.quorum import STAYS_MASKED
@@ -470,13 +471,8 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Flamingo(Sum):
-    """The secure sum with one message a client, whose keys serve many rounds, and which decryptors open.
+    """The secure sum with one message a client, whose keys serve many rounds, and which decryptors open."""
 
-    `chosen`: the number of these, where it does not follow from `tolerance`; after `renewal` rounds others are drawn.
-    """
-
-    chosen: int | None = None
-    renewal: int = 10
     name: ClassVar[str] = "flamingo"
     description: ClassVar[str] = (
         "a sum with one message per client and keys for many rounds, which some clients, the decryptors, open"
@@ -490,12 +486,13 @@ class Flamingo(Sum):
     few_sign: ClassVar[bool] = True
     takes: ClassVar[Sequence[Taken]] = (KeysOfRounds(), _MASK, _AGREE, _REVEAL, _COLLECT)
     messages: ClassVar[Sequence[type[Message]]] = (*messages_in(sys.modules[__name__]), Agreed)
-    uses: ClassVar[Sequence[str]] = ("protocol.identity", "training.decryptors", "training.decryptor_rounds")
+    keys: ClassVar[type[CollusionKeys]] = DecryptorKeys
 
-    @classmethod
-    def of(cls, tables: Any) -> Self:
-        keys = tables.training
-        return replace(super().of(tables), chosen=keys.decryptors, renewal=keys.decryptor_rounds)
+    @property
+    def chosen(self) -> int | None:
+        """The number of decryptors, where it does not follow from `tolerance`."""
+        number: int | None = self.table.decryptors
+        return number
 
     def limits(self, called: int, joined: int) -> Limits:
         degree = degree_of(joined, self.tolerance, called)
@@ -516,7 +513,7 @@ class Flamingo(Sum):
         try:
             self.limits(called, called)
         except ValueError as error:
-            allowed = "a smaller training.corrupt_clients, training.tolerated_dropouts or training.failure_exponent"
+            allowed = "a smaller sum.corrupt_clients, sum.tolerated_dropouts or sum.failure_exponent"
             if self.chosen is not None:
                 raise Problem("decryptors", f"{error}; allowed: another number, or {allowed}") from None
             key = "tolerated_dropouts" if self.tolerance.of(called).lost else "corrupt_clients"
@@ -528,9 +525,9 @@ class Flamingo(Sum):
             what = "keys are fresh in a round to which clients are called that have none"
             found.append(f'training.share(={share:g}) with training.averaging = "{self.name}": {what}')
         return found + [
-            f"training.tolerated_dropouts(={self.tolerance.dropouts:g}) and training.corrupt_clients("
+            f"sum.tolerated_dropouts(={self.tolerance.dropouts:g}) and sum.corrupt_clients("
             f"={self.tolerance.corrupt:g}): {count} of {many} clients are decryptors, and bytes of keys grow "
-            "with the third power of their number; lower these keys or training.failure_exponent"
+            "with the third power of their number; lower these keys or sum.failure_exponent"
             for many in called
             if self.chosen is None and (count := self._count(many, many)) > _MANY
         ]
@@ -567,7 +564,7 @@ class Flamingo(Sum):
         return Group(ring.names, {}, {})
 
     async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> Group:
-        limits = partial(self._count, called), self.renewal, least, deadline
+        limits = partial(self._count, called), self.table.decryptor_rounds, least, deadline
         ring = await prepare(me, names, *limits, self.identities)
         return Group(ring.stored, {}, {})
 

@@ -5,9 +5,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from tacit.protocols.sums.keys import SumKeys
 from tacit.sim.registry import Registry
 
-__all__ = ["SUMS", "NamedSums", "WithSums"]
+__all__ = ["SUMS", "NamedSums", "WithSums", "own_keys"]
 
 T = TypeVar("T")
 
@@ -32,6 +35,12 @@ SUMS: Registry[Any] = Registry(
     },
 )
 """The secure sums, by the names that `training.averaging` and all other keys give them: classes derived from `Sum`."""
+
+
+def own_keys() -> tuple[type[Struct], ...]:
+    """The structs of keys of plugins' sums, without those of Tacit; no sum that comes with Tacit is imported."""
+    kinds = dict.fromkeys(SUMS[name].keys for name in SUMS if name not in _PLACES)
+    return tuple(one for one in kinds if one.__module__ != SumKeys.__module__)
 
 
 class WithSums(Mapping[str, T]):

@@ -64,6 +64,7 @@ import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.fleet.fleet import HELPER
@@ -92,6 +93,7 @@ from tacit.protocols.sums.batch import (
     unsharded,
 )
 from tacit.protocols.sums.helper import SEALING_BYTES, from_helper
+from tacit.protocols.sums.keys import CollusionKeys
 from tacit.protocols.sums.refusal import MASKED, enter, refuse
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
@@ -199,6 +201,7 @@ class Reports(Part):
     signs: bool = False
     takes: ClassVar[Sequence[Step]] = STEPS
     learned: ClassVar[Mapping[str, str]] = {}
+    keys_in: ClassVar[Mapping[str, type[Struct]]] = {"sum": CollusionKeys}
 
     def waits(self, tables: Any) -> int:
         return WAITS

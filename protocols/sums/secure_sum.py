@@ -52,10 +52,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
+from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.agreement import SharedSecret
@@ -68,13 +70,13 @@ from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum, removal
+from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
 from tacit.sim.setting_error import Problem
-from tacit.sim.shares import rounded_up
 from tacit.sim.units import duration
 from tacit.sim.wire import Message
 
@@ -508,7 +510,6 @@ class SecAgg(Dealing):
     description: ClassVar[str] = "a sum with masks that all clients share with each other"
     tolerates_share: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (setup.SetUp(identities=True), SumOfVectors(identities=True))
-    uses: ClassVar[Sequence[str]] = ("protocol.identity", "protocol.corrupt_clients")
 
     def fewest(self, min_clients: int) -> int:
         return max(super().fewest(min_clients), self.threshold or 0)
@@ -539,6 +540,7 @@ class SecAggPlus(Dealing):
     sees_all: ClassVar[bool] = False
     agrees: ClassVar[bool] = False
     takes: ClassVar[Sequence[Taken]] = (SumOfVectors(in_graph=neighbours.DealingInGraph()),)
+    keys: ClassVar[type[CollusionKeys]] = DrawnKeys
     uses: ClassVar[Sequence[str]] = ()
 
     def limits(self, called: int, joined: int) -> Degree:
@@ -577,10 +579,13 @@ class SecureSum(Phase):
 
     takes = (SUM,)
     messages = ()
-    uses = ("protocol.corrupt_clients",)
     fraction_bits = 32
     value_bits: int | None = None
     clip = 1.0
+
+    @property
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        return {"sum": CollusionKeys}
 
     def vector(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers that a client with this `shard` contributes, `dimension` of them."""
@@ -597,8 +602,8 @@ class SecureSum(Phase):
     def _quantised(self, clients: int) -> Quantised | None:
         return None if self.value_bits is None else Quantised(self.value_bits, self.clip, clients)
 
-    def _settings(self, keys: Any, clients: int, called: int) -> Settings:
-        colluding = colluding_of(keys, called)
+    def _settings(self, me: Party, keys: Any, clients: int, called: int) -> Settings:
+        colluding = colluding_of(getattr(me, "tables", None), called)
         least, deadline = max(2, keys.min_clients), duration(keys.deadline)
         found = Settings(self.dimension(keys), None, self.fraction_bits, least, deadline)
         return replace(found, word_bits=self.word_bits(keys, clients), assumed=Assumed(called, colluding, 0))
@@ -612,17 +617,17 @@ class SecureSum(Phase):
                 refuse(me, f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
         clients = len(group.names)
-        settings = self._settings(keys, clients, getattr(me, "called", 0) or clients)
+        settings = self._settings(me, keys, clients, getattr(me, "called", 0) or clients)
         await client(me, vector, group.secrets, settings, me.round)
 
     async def server(self, me: Server, keys: Any, group: setup.Group, found: Mapping[str, Found]) -> Found:
-        total = await server(me, group.names, self._settings(keys, len(group.names), len(me.clients)))
+        total = await server(me, group.names, self._settings(me, keys, len(group.names), len(me.clients)))
         quantised, over = self._quantised(len(group.names)), total.contributors
         values = total.values if quantised is None else quantised.decode(total.ring, len(over))
         return Found(over, np.asarray(self.result(keys, values), np.float64))
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        colluding = colluding_of(tables.protocol, clients)
+        colluding = colluding_of(tables, clients)
         least = max(colluding + 2, tables.protocol.min_clients)
         return [SumBounds(SecAgg.name, least, value_bits=self.value_bits, colluding=colluding)]
 
@@ -646,6 +651,6 @@ def opening_of(bounds: SumBounds, chosen: int | None = None, signing: int | None
     return Opening(max(least, chosen or 0), opens=opens)
 
 
-def colluding_of(keys: Any, called: int) -> int:
-    """C of the `called` clients by the `keys` of a protocol, which may lack `corrupt_clients`."""
-    return rounded_up(getattr(keys, "corrupt_clients", None) or 0.0, called)
+def colluding_of(tables: Any, called: int) -> int:
+    """C of the `called` clients by the table [sum] in `tables`; 0 where a party has been given no tables."""
+    return 0 if tables is None else int(tables.sum.colluding_of(called))

@@ -4,12 +4,13 @@ A sum is a class derived from `Sum`, in one file, with one line in `registry`, o
 Averages of models, votes, cells, parts of a user's own protocol, checks, notes, predictions and chaos ask the object.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
@@ -29,11 +30,13 @@ from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
+from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.quorum import NOBODY, limit_of
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
 from tacit.protocols.values import understood
+from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -151,13 +154,14 @@ class Sum(Part):
     `tolerance`: the shares of the clients called to a round that may collude with the server, and that may be lost.
     `identities`: the long-term keys that sign, if any. `of_run`: C of the most clients that a round of the run calls;
     each sum is over at least two more. `noise`: the noise that clients add to their vectors, in words of the sum, and
-    remove a part of (`removal`).
+    remove a part of (`removal`). `table`: the table [sum] of the scenario, with the values of its `keys`.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     identities: Identities | None = None
     of_run: Assumed = NOBODY
     noise: Distributed | None = None
+    table: Any = field(default_factory=SumKeys, repr=False)
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -192,19 +196,35 @@ class Sum(Part):
     """True if the share of lost clients in `tolerance` decides."""
     lying: ClassVar[Any] = None
     """How a lying server of a sum of your own is tried and judged: a class derived from `sums.lying.base.Lying`."""
+    keys: ClassVar[type[CollusionKeys]] = DropoutKeys
+    """Its keys in the table [sum]: `DropoutKeys`, or `CollusionKeys` without `tolerates_share`; or a struct that derives
+    from one of these and may have keys of its own."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
+
+    def __init_subclass__(cls) -> None:
+        if not cls.tolerates_share and cls.keys is DropoutKeys:
+            cls.keys = CollusionKeys
+
+    @property
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        return {"sum": self.keys}
 
     @classmethod
     def of(cls, tables: Any) -> Self:
         """The sum with the values of its keys in `tables`. Draws are new in each round, and a server may ask for new
         ones in any.
 
-        Where the share of lost clients does not decide, `protocol.corrupt_clients` is the share that colludes.
+        Where the share of lost clients does not decide, `sum.corrupt_clients` is 0 by default. Raises Problem for
+        shares that leave nobody.
         """
+        keys, corrupt = tables.sum, tables.sum.corrupt_clients
         if not cls.tolerates_share:
-            return cls(Tolerance(getattr(tables.protocol, "corrupt_clients", None) or 0.0, 0.0))
-        keys = tables.training
-        return cls(Tolerance(keys.corrupt_clients, keys.tolerated_dropouts, keys.failure_exponent, keys.rounds))
+            return cls(Tolerance(corrupt or 0.0, 0.0), table=keys)
+        corrupt, lost = Tolerance.corrupt if corrupt is None else corrupt, keys.tolerated_dropouts
+        if lost + corrupt >= 1:
+            problem = f"{lost:g} leaves nobody beside the corrupt clients, {corrupt:g} (sum.corrupt_clients)"
+            raise Problem("sum.tolerated_dropouts", f"{problem}; allowed: less than {1 - corrupt:g}")
+        return cls(Tolerance(corrupt, lost, keys.failure_exponent, tables.training.rounds), table=keys)
 
     def limits(self, called: int, joined: int) -> Any:
         """The numbers that decide among the clients that `joined`, of those `called`; as text, a line for users.

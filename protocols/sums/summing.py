@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.client import Client
@@ -22,7 +23,7 @@ from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.parts import Among, Choice, Found, Opening, SumBounds, Taken
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.chosen import check_sum_among, keys_of, sum_among
+from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS, WithSums
@@ -96,12 +97,6 @@ class AnySum:
         if "." in self.named:
             return (Choice(self.named, WithSums({}, lambda one: one(), {})),)
         return (SUMS[self.named](),)
-
-    @property
-    def uses(self) -> Sequence[str]:
-        """The keys of shared tables."""
-        kinds = SUMS.values() if "." in self.named else (SUMS[self.named],)
-        return tuple(dict.fromkeys(("protocol.corrupt_clients", *(key for kind in kinds for key in keys_of(kind)))))
 
     def name(self, tables: Any) -> str:
         """The name of the sum in a run with these tables."""
@@ -177,8 +172,8 @@ class SecureSum(secure_sum.SecureSum):
         return self._any.takes if self.sum else super().takes
 
     @property
-    def uses(self) -> Sequence[str]:  # type: ignore[override]
-        return self._any.uses if self.sum else super().uses
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        return {} if self.sum else super().keys_in
 
     def chosen(self, tables: Any, called: int) -> Chosen | None:
         """The sum among the `called` clients, with its settings; None for that of the protocol's own keys."""

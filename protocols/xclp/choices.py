@@ -54,7 +54,7 @@ def parameters_of(tables: XclpTables, classes: int, called: int | None = None) -
         flip=flip_of(tables.privacy),
         identities=identities_of(tables, called),
         orthogonal=keys.planes == "orthogonal",
-        colluding=keys.colluding_of(called),
+        colluding=tables.sum.colluding_of(called),
     )
 
 

@@ -22,9 +22,10 @@ from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.setup import Group
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.xclp import influence
 from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameters_of, shown, variant_of
-from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
+from tacit.protocols.xclp.keys import XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
 from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
@@ -87,7 +88,7 @@ ACROSS = tuple(
     f"protocol.{key}"
     for key in (
         "hamming", "key_bits", "insecure_keys", "packing", "rerandomise", "group", "short_exponents", "recovery",
-        "threshold", "corrupt_clients", "identity", "min_clients", "rows", "fraction_bits",
+        "threshold", "identity", "min_clients", "rows", "fraction_bits",
     )
 )  # fmt: skip
 """The keys of computations across the clients' points."""
@@ -315,14 +316,14 @@ def check_clients(tables: XclpTables, together: Collection[Shard], part: str = "
     if len(together) < keys.min_clients:  # a natural partition's clients are known only now
         problem = f"{len(together)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
         raise Problem("data.clients", f"{part}{problem}")
-    if keys.recovery != "restart" and (problem := carrying(keys, len(together))):
-        raise Problem("protocol.corrupt_clients", f"{part}{problem}")
+    if keys.recovery != "restart" and (problem := carrying(tables.sum, len(together))):
+        raise Problem("sum.corrupt_clients", f"{part}{problem}")
     if keys.threshold is not None and keys.threshold > len(together):
         problem = f"{keys.threshold} is too large; allowed: 2 to {len(together)} (the clients)"
         raise Problem("protocol.threshold", problem)
 
 
-def carrying(keys: ProtocolKeys, called: int) -> str:
+def carrying(keys: SumKeys, called: int) -> str:
     """The reason why `called` clients cannot carry those that may collude; "" if they can."""
     colluding = keys.colluding_of(called)
     if not colluding or colluding + 2 <= called:

@@ -1,13 +1,14 @@
 """The table [protocol]: the protocol, its parameters and its cryptography."""
 
-from typing import Annotated, Literal, Protocol
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from msgspec import Meta
 
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
-from tacit.sim.shares import rounded_up
 from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration
 
@@ -17,6 +18,7 @@ __all__ = ["ProtocolKeys", "XclpTables"]
 class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """[protocol]: the protocol, its parameters and its cryptography."""
 
+    moved: ClassVar[Mapping[str, str]] = {"corrupt_clients": "sum.corrupt_clients"}
     name: Annotated[str, about("Name of the protocol. `tacit steps NAME` lists its steps.")] = "xclp"
     hamming: Annotated[
         str,
@@ -84,8 +86,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=2)] | None,
         about(
             'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s masks, if this is '
-            "more than a majority of the summing clients (default: a majority; with `corrupt_clients`, more than half "
-            "of these and C).",
+            "more than a majority of the summing clients (default: a majority; with `sum.corrupt_clients`, more than "
+            "half of these and C).",
             unit="clients",
         ),
     ] = None
@@ -97,22 +99,12 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=2,
         ),
     ] = 3
-    corrupt_clients: Annotated[
-        Annotated[float, Meta(ge=0, lt=1)] | None,
-        about(
-            "Share of the called clients that may collude with the server (rounded up: C of them). It applies to sums "
-            'whose masks all clients deal in shares (`recovery = "shamir"`, `training.averaging = "secure"`, secure '
-            "votes, and sums of your own) and to those of `prio3`. More shares are then needed to open a sum, and no "
-            "sum is opened over fewer than C + 2 clients, however many are lost. The default is 0, and a third for "
-            "signatures (`identity`). For other sums, set `training.corrupt_clients`.",
-        ),
-    ] = None
     identity: Annotated[
         Literal["none", "signed"],
         about(
             "`signed`: clients sign the keys that they publish, with long-term Ed25519 keys that all clients know. In "
             "sums with secret shares, clients must also sign who takes part and who is left. More than half of the "
-            "participants and colluding clients together must sign (`corrupt_clients`, by default a third). "
+            "participants and colluding clients together must sign (`sum.corrupt_clients`, by default a third). "
             "Clients then detect, reject and name a server that swaps a key or shows different lists. In a "
             'simulation, the long-term keys follow from the seed. Training needs `training.averaging = "secure"` or '
             "another sum with keys. With `prio3`, the helper signs the keys that clients encrypt for, and each client "
@@ -181,15 +173,13 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = True
 
-    def colluding_of(self, called: int) -> int:
-        """C: how many of the `called` clients may collude with the server in a sum by shares among all clients."""
-        return rounded_up(self.corrupt_clients or 0.0, called)
-
 
 class XclpTables(Tables, Protocol):
     """The tables that XCLP uses."""
 
     @property
     def protocol(self) -> ProtocolKeys: ...
+    @property
+    def sum(self) -> SumKeys: ...
     @property
     def privacy(self) -> Privacy: ...

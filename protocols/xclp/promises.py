@@ -35,7 +35,7 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
     least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
     joined = min(map(len, server.groups))
     if protocol.recovery != "restart":
-        colluding = protocol.colluding_of(joined)
+        colluding = trial.scenario.sum.colluding_of(joined)
         least = max(least, colluding + 2, (joined + colluding) // 2 + 1 if colluding else 0)
         if protocol.identity == "signed":
             least = max(least, needed(joined, signing_colluding(trial.scenario, joined)))

@@ -4,12 +4,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from tacit.protocols.crypto import key_proof, sizes
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.parts import Among, Part, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, dealing
+from tacit.protocols.sums.keys import CollusionKeys
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.xclp import (
     hamming,
@@ -144,6 +147,10 @@ class RowSums(Part):
     dealing: Part | None = None
 
     @property
+    def keys_in(self) -> Mapping[str, type[Struct]]:
+        return {} if self.kind == "restart" else {"sum": CollusionKeys}
+
+    @property
     def takes(self) -> Sequence[Taken]:
         steps = [consistency.if_signed(step) if step.name.endswith(".agree") else step for step in self.steps]
         return (rowsums.SumOfRows(), *(() if self.dealing is None else (self.dealing,)), *steps)
@@ -151,7 +158,7 @@ class RowSums(Part):
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         keys = tables.protocol
         threshold = getattr(self.make(keys.threshold), "threshold", None)
-        colluding = keys.colluding_of(clients) if self.kind == "shamir" else 0
+        colluding = tables.sum.colluding_of(clients) if self.kind == "shamir" else 0
         fewest = Least(keys.min_clients, colluding=colluding).fewest
         return [SumBounds(self.kind, fewest, threshold, colluding=colluding)]
 

@@ -34,17 +34,17 @@ _CLOSED = ("network.transport=tcp", "protocol.presence=connection")
 _BEATS = ("protocol.presence=heartbeat", "protocol.heartbeat=1s", "protocol.heartbeat_misses=2")
 _UNEVEN = ('data.partition="dirichlet:0.5"',)
 _SECURE = ("training.averaging=secure", "training.min_clients=2")
-_FEW_BITS = ("training.value_bits=6", "training.clip=0.5")
+_FEW_BITS = ("sum.value_bits=6", "sum.clip=0.5")
 _CODED = (
-    *("training.averaging=lightsecagg", "training.min_clients=2", "training.tolerated_dropouts=0.38"),
-    *("training.value_bits=9", "training.clip=0.5", "data.clients=8"),
+    *("training.averaging=lightsecagg", "training.min_clients=2", "sum.tolerated_dropouts=0.38"),
+    *("sum.value_bits=9", "sum.clip=0.5", "data.clients=8"),
 )
 _PROVED = ("training.averaging=prio3", "training.min_clients=2", "training.weighting=equal", *_FEW_BITS)
 _PRIO3 = ("cotraining.votes=prio3", "training.min_clients=2", "public.size=20")
 _VOTES = ("cotraining.votes=secure", *_PRIO3[1:])
-_STANDS_STILL = ("training.value_bits=8", "training.learning_rate=0.001")
+_STANDS_STILL = ("sum.value_bits=8", "training.learning_rate=0.001")
 _COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
-_FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "training.decryptor_rounds=2", "data.clients=8")
+_FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "sum.decryptor_rounds=2", "data.clients=8")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
@@ -52,10 +52,10 @@ _SHAMIR = ("protocol.recovery=shamir",)
 _NOISY = (
     *("privacy.noise=skellam", "privacy.noise_at=clients", "privacy.epsilon=8.0", "privacy.clip=0.5"),
     *("privacy.tolerated=0.25", "training.min_clients=2", "training.weighting=equal", "data.clients=8"),
-    "training.tolerated_dropouts=0.13",
+    "sum.tolerated_dropouts=0.13",
 )
 _REMOVED = (*_NOISY, *_SIGNED)
-_UNTOLERATED = (*_REMOVED, "privacy.tolerated=0", "protocol.corrupt_clients=0.13")
+_UNTOLERATED = (*_REMOVED, "privacy.tolerated=0", "sum.corrupt_clients=0.13")
 _LEFT_IN = (*_NOISY, "privacy.components=none")
 
 
@@ -135,7 +135,7 @@ CONFIGURATIONS = (
     _training("fedavg", "committee, star", _COMMITTEE),
     _training("fedavg", "committee, mesh, datagram", _COMMITTEE, _MESH, _DATAGRAM),
     _training("fedavg", "committee, signed, connections watched", _COMMITTEE, _SIGNED, _CLOSED),
-    _training("scaffold", "committee, numbers of 61 bits, lossy TCP", _COMMITTEE, _TCP, ("training.value_bits=32",)),
+    _training("scaffold", "committee, numbers of 61 bits, lossy TCP", _COMMITTEE, _TCP, ("sum.value_bits=32",)),
     _training("fedavg", "flamingo, star", _FLAMINGO),
     _training("fedavg", "flamingo, mesh, datagram, values of 6 bits", _FLAMINGO, _MESH, _DATAGRAM, _FEW_BITS),
     _training("fedavg", "flamingo, signed, connections watched", _FLAMINGO, _SIGNED, _CLOSED),
@@ -145,7 +145,7 @@ CONFIGURATIONS = (
         "fedavg",
         "secure, values of 12 bits, by points",
         _SECURE,
-        ("training.value_bits=12", "training.weighting=points"),
+        ("sum.value_bits=12", "training.weighting=points"),
     ),
     _training("fedavg", "secagg+, eight clients", _GRAPH, ("data.clients=8",)),
     _training("fedavg", "secagg+, eight clients, datagram", _GRAPH, _DATAGRAM, ("data.clients=8",)),

@@ -10,7 +10,7 @@ from msgspec import inspect as types
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, similar, structure, toml
+from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, moved, similar, structure, toml
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import ScenarioFile
 from tacit.sim.faults import DEFAULT_KIND, KINDS, FaultError, unfit
@@ -123,6 +123,8 @@ def _check_known(raw: object, node: types.Type, path: str) -> None:
             if key not in fields:
                 if node.tag and any(key in kind.__struct_fields__ for kind in KINDS.values()):
                     raise ScenarioError("", place, unfit(str(node.tag), key))
+                if new := moved(place):
+                    raise ScenarioError("", place, f"this key is now {new}")
                 hint = similar(key, fields) or _elsewhere(key)
                 raise ScenarioError("", place, f"unknown key{hint}; allowed: {', '.join(fields)}")
             _check_known(value, fields[key], place)

@@ -74,7 +74,7 @@ class Odds(Struct, frozen=True):
 
 class Refusals(Struct, frozen=True):
     """How many of `DRAWN` drawn rounds end `without` a sum under the losses of the `keys`, and the value of
-    training.tolerated_dropouts with which `fewer` of them do; None if there is none."""
+    sum.tolerated_dropouts with which `fewer` of them do; None if there is none."""
 
     keys: tuple[str, ...]
     without: int
@@ -138,10 +138,10 @@ def refusals_of(scenario: Scenario) -> Refusals | None:
     without = _without_sum(scenario, lost) if lost else None
     if not without:
         return None
-    training = scenario.training
-    for percent in range(math.ceil(100 * lost - 1e-9), math.floor(100 * training.tolerated_dropouts + 1e-9), -1):
-        other = structs.replace(training, tolerated_dropouts=percent / 100)
-        fewer = _without_sum(structs.replace(scenario, training=other), lost)
+    keys_of_sums = scenario.sum
+    for percent in range(math.ceil(100 * lost - 1e-9), math.floor(100 * keys_of_sums.tolerated_dropouts + 1e-9), -1):
+        other = structs.replace(keys_of_sums, tolerated_dropouts=percent / 100)
+        fewer = _without_sum(structs.replace(scenario, sum=other), lost)
         if fewer is not None:  # the largest allowed
             return Refusals(keys, without, percent / 100 if fewer < without else None, fewer)
     return Refusals(keys, without, None, without)

@@ -18,8 +18,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from tacit.protocols.cotraining.registry import COUNTINGS
-from tacit.protocols.federated.registry import AVERAGINGS
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
 from tacit.scenarios.files.checks import check
@@ -29,7 +27,7 @@ from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, c
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
-from tacit.scenarios.schema.keys import keys, named, of_all, similar, structure, toml
+from tacit.scenarios.schema.keys import keys, moved, named, of_all, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
@@ -69,11 +67,13 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
 
     `scenario` is the result of reading `raw`.
     """
-    found: dict[str, str] = {}
-    for name in _keys_in(raw):
+    others = unused(raw, scenario.protocol.name)
+    names = [name for name in _keys_in(raw) if name not in others]
+    found = PROTOCOLS[scenario.protocol.name].idle(scenario, names)
+    for name in names:
         for key, takes, chosen in _TAKES:
             meant = name == key or (key.endswith(".") and name.startswith(key))
-            if meant and name not in unused(raw, scenario.protocol.name) and not chosen(scenario):
+            if meant and not chosen(scenario):
                 found[name] = takes
     return found
 
@@ -95,30 +95,15 @@ def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
     return lambda scenario: PROTOCOLS[scenario.protocol.name].value(scenario, key) in values
 
 
-def _takes_keys(scenario: Scenario) -> bool:
-    """True if clients agree on keys."""
-    protocol = PROTOCOLS[scenario.protocol.name]
-    ways: list[Any] = [AVERAGINGS[scenario.training.averaging]]
-    if "cotraining.votes" in protocol.uses:
-        ways.append(COUNTINGS[scenario.cotraining.votes])
-    secure = any("protocol.identity" in getattr(way, "uses", ()) for way in ways)
-    return secure or "protocol.hamming" in protocol.uses or bool(protocol.helpers(scenario))
-
-
 def _sums_integers(scenario: Scenario) -> bool:
     """True if numbers of models are clipped and summed as integers."""
-    training, uses = scenario.training, PROTOCOLS[scenario.protocol.name].uses
-    return training.averaging != "plain" and training.value_bits != "exact" and "training.clip" in uses
+    uses = PROTOCOLS[scenario.protocol.name].uses
+    return scenario.training.averaging != "plain" and scenario.sum.value_bits != "exact" and "sum.clip" in uses
 
 
 _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
     ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
-    (
-        "protocol.identity",
-        'XCLP, or training.averaging or cotraining.votes other than "plain" and "secagg+"',
-        lambda scenario: _takes_keys(scenario),
-    ),
     ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
     ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
     ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),
@@ -128,17 +113,8 @@ _TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
     ),
     (
         "byzantine.clipped",
-        "byzantine.clients > 0 and training.value_bits",
+        "byzantine.clients > 0 and sum.value_bits",
         lambda scenario: scenario.byzantine.clients > 0 and _sums_integers(scenario),
-    ),
-    (
-        "training.value_bits",
-        'training.averaging other than "plain"',
-        lambda scenario: scenario.training.averaging != "plain",
-    ),
-    *(
-        (key, 'training.value_bits and training.averaging other than "plain"', _sums_integers)
-        for key in ("training.clip", "training.largest_weight")
     ),
     (
         "cotraining.quorum",
@@ -551,6 +527,8 @@ def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
     if is_field(key):
         check_field(key, options.get(key, called("--set")))
     elif known and key not in known:
+        if new := moved(key):
+            raise ScenarioError(options.get(key, called("--set")), key, f"this key is now {new}")
         listed = next((name for name in LISTS if key.startswith(name)), "")
         hint = (
             f"; the whole list is replaced: {either('--set ', '')}'{listed}=[{{...}}]', a key of one by {listed}.0.KEY"

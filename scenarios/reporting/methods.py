@@ -89,12 +89,13 @@ def _setting(used: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[str]
     yield f"Clients ran {name}{f' ({about})' if about else ''}{model}."
     if (how := used.get("training.averaging")) is not None and "training.rounds" in used:
         sums = "the server saw each client's model" if how == "plain" else f"models were summed by {how}"
-        numbers = f", as numbers of {bits} bits" if isinstance(bits := used.get("training.value_bits"), int) else ""
+        numbers = f", as numbers of {bits} bits" if isinstance(bits := used.get("sum.value_bits"), int) else ""
         weights = _WEIGHTS.get(used.get("training.weighting", ""), "")
         share = used.get("training.share", 1.0)
         rounds = used["training.rounds"]
         yield f"There were {rounds} rounds, each with a share of {share:g} of the clients; {sums}{numbers}{weights}."
-        named |= {f"training.{key}" for key in ("averaging", "rounds", "share", "value_bits", "weighting")}
+        named |= {f"training.{key}" for key in ("averaging", "rounds", "share", "weighting")}
+        named.add("sum.value_bits")
     if (how := used.get("cotraining.votes")) is not None and "cotraining.rounds" in used:
         votes = "the server saw each client's votes" if how == "plain" else f"votes were counted by {how} sums"
         yield f"There were {used['cotraining.rounds']} rounds of co-training; {votes}."

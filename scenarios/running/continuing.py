@@ -33,7 +33,7 @@ _ROUNDS = ("training.rounds", "cotraining.rounds")
 
 _CAUSES = {
     "private": "the noise of private averages is chosen for all rounds (privacy.epsilon)",
-    "averaging": "the secure sum is chosen so that no round of the run fails (training.failure_exponent)",
+    "averaging": "the secure sum is chosen so that no round of the run fails (sum.failure_exponent)",
     "method": "the algorithm changes its losses over all rounds",
     "learners": "clients learn by a plan for all rounds",
 }

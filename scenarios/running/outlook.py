@@ -50,13 +50,13 @@ def cautions(scenario: Scenario) -> list[str]:
 
 def tolerance_cautions(scenario: Scenario) -> list[str]:
     """Return a line if a tenth of drawn rounds or more end without a sum, because more clients may be lost in each
-    round than `training.tolerated_dropouts` allows for; with a value by which fewer do, if there is one."""
+    round than `sum.tolerated_dropouts` allows for; with a value by which fewer do, if there is one."""
     if scenario.expect.outcome not in (None, "completed") or (found := refusals_of(scenario)) is None:
         return []
     if 10 * found.without < DRAWN:
         return []
     named = " and ".join(_named(scenario, key) for key in found.keys)
-    key = f"training.tolerated_dropouts(={scenario.training.tolerated_dropouts:g})"
+    key = f"sum.tolerated_dropouts(={scenario.sum.tolerated_dropouts:g})"
     without = f"{found.without} of {DRAWN} drawn rounds end without a sum of {scenario.training.averaging}"
     advice = "" if found.value is None else f"; with {found.value:g} it is {found.fewer}"
     return [f"{named}: {without}, as more clients may be lost than {key} allows for{advice}"]

@@ -12,15 +12,17 @@ from msgspec import NODEFAULT, Struct, structs
 from msgspec import inspect as types
 
 from tacit.protocols.registry import PROTOCOLS, using
-from tacit.scenarios.schema.scenario import ProtocolKeys
+from tacit.protocols.sums.registry import own_keys
+from tacit.scenarios.schema.scenario import ProtocolKeys, SumKeys
 from tacit.scenarios.schema.table import ScenarioFile
 from tacit.sim import plugged
 from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.registry import similar
+from tacit.sim.table import Keys, joined
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "EACH", "Key", "allowed", "bounds", "keys", "kind_of", "named", "of_all", "similar", "structure", "toml",
+    "EACH", "Key", "allowed", "bounds", "keys", "kind_of", "moved", "named", "of_all", "similar", "structure", "toml",
 ]  # fmt: skip
 
 
@@ -212,16 +214,28 @@ def keys() -> list[Key]:
 
 def kind_of(protocol: object) -> type[ScenarioFile]:
     """Return the struct of a scenario file with this `protocol`; `ScenarioFile` if it adds no keys or is unknown."""
-    declaration = PROTOCOLS.get(protocol) if isinstance(protocol, str) else None
-    return ScenarioFile if declaration is None or declaration.keys is None else _kind_with(declaration.keys)
+    declaration, kind = PROTOCOLS.get(protocol) if isinstance(protocol, str) else None, _kind(own_keys())
+    return kind if declaration is None or declaration.keys is None else _kind_with(kind, "protocol", declaration.keys)
+
+
+def structure(kind: type[Struct] | None = None) -> types.StructType:
+    """Return the structure of a table, by default a scenario file with the keys of plugins' sums."""
+    return _structure(kind or _kind(own_keys()))
 
 
 @cache
-def structure(kind: type[ScenarioFile] = ScenarioFile) -> types.StructType:
-    """Return the structure of a scenario file."""
+def _structure(kind: type[Struct]) -> types.StructType:
     node = types.type_info(kind)
     assert isinstance(node, types.StructType)
     return node
+
+
+def moved(key: str) -> str:
+    """Return the name of the key that replaces `key`, a former one such as ``training.clip``; "" for all others."""
+    table, _, name = key.partition(".")
+    tables = {one.encode_name: one.type for one in _structure(ScenarioFile).fields}
+    kind = tables.get(table)
+    return kind.cls.moved.get(name, "") if isinstance(kind, types.StructType) and issubclass(kind.cls, Keys) else ""
 
 
 @lru_cache(maxsize=8)
@@ -234,16 +248,25 @@ def _keys(plugins: tuple[str, ...], protocols: tuple[str, ...]) -> tuple[Key, ..
 @lru_cache(maxsize=1)
 def named() -> frozenset[str]:
     """Return the names of the keys of `keys` apart from those that one protocol adds; no protocol is imported."""
-    return frozenset(name for name, _, _ in _fields("", structure()))
+    return frozenset(name for name, _, _ in _fields("", _structure(ScenarioFile)))
 
 
 @cache
-def _kind_with(protocol: type[Struct]) -> type[ScenarioFile]:
-    """Return a kind of `ScenarioFile` whose [protocol] table is the struct `protocol`."""
-    fields = {"__annotations__": {"protocol": protocol}, "protocol": msgspec.field(default_factory=protocol)}
+def _kind(sums: tuple[type[Struct], ...]) -> type[ScenarioFile]:
+    """Return a kind of `ScenarioFile` whose [sum] table also has the keys of the structs `sums`."""
+    if not sums:
+        return ScenarioFile
+    table: type[SumKeys] = joined("SumKeys", SumKeys.__doc__ or "", SumKeys, *sums)
+    return _kind_with(ScenarioFile, "sum", table)
+
+
+@cache
+def _kind_with(base: type[ScenarioFile], name: str, table: type[Struct]) -> type[ScenarioFile]:
+    """Return a kind of `base` whose table `name` is the struct `table`."""
+    fields = {"__annotations__": {name: table}, name: msgspec.field(default_factory=table)}
     options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
     # msgspec.defstruct accepts no bases with another metaclass.
-    return new_class("ScenarioFile", (ScenarioFile,), options, lambda namespace: namespace.update(fields))
+    return new_class("ScenarioFile", (base,), options, lambda namespace: namespace.update(fields))
 
 
 @cache

@@ -17,6 +17,7 @@ from tacit.protocols.cells.keys import Cells
 from tacit.protocols.cotraining.keys import Cotraining, Learner, Public
 from tacit.protocols.federated.keys import Byzantine, Model, Training
 from tacit.protocols.privacy.keys import Privacy
+from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.faults import AnyFault, Fault
 from tacit.sim.table import Keys, about
@@ -42,6 +43,7 @@ __all__ = [
     "Public",
     "Scenario",
     "ScenarioError",
+    "SumKeys",
     "Training",
     "as_table",
 ]
@@ -419,6 +421,7 @@ class Scenario(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True, weak
     protocol: ProtocolKeys = ProtocolKeys()
     model: Model = Model()
     training: Training = Training()
+    sum: SumKeys = SumKeys()
     public: Public = Public()
     learner: Learner = Learner()
     cotraining: Cotraining = Cotraining()

@@ -220,8 +220,8 @@ class _Check:
         self._calm: Verdict | None = None
         self._result: Result | None = None
         self._events: list[Event] | None = None
-        keys = ["training.tolerated_dropouts=0.2"] if self.kind.tolerates_share else []
-        keys += ["training.value_bits=12"] if self.kind.of_integers else []
+        keys = ["sum.tolerated_dropouts=0.2"] if self.kind.tolerates_share else []
+        keys += ["sum.value_bits=12"] if self.kind.of_integers else []
         self.changes: tuple[str, ...] = (*keys, *changes)
         self.scenario = self._fitting()
 
@@ -279,7 +279,7 @@ class _Check:
     @property
     def quantised(self) -> Quantised | None:
         """The integers that are summed; None: numbers in fixed point."""
-        bits = self.scenario.training.value_bits
+        bits = self.scenario.sum.value_bits
         return None if bits == "exact" else Quantised(bits, 1.0, self.clients)
 
     def run(self, name: str, scenario: Scenario) -> Result:

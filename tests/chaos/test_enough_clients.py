@@ -49,7 +49,7 @@ def test_a_sum_over_too_few_of_those_that_began_it_is_refused_and_breaks_no_prom
         assert (found.outcome, found.broken) == (outcome, ())
 
 
-@pytest.mark.parametrize(("corrupt", "struck"), [("", 3), ("protocol.corrupt_clients=0.2", 3)])
+@pytest.mark.parametrize(("corrupt", "struck"), [("", 3), ("sum.corrupt_clients=0.2", 3)])
 def test_signed_survivors_are_enough_only_if_their_signatures_are(tmp_path: Path, corrupt: str, struck: int) -> None:
     """A third of ten clients may sign twice, so seven must sign: chaos knows it, and a run with six has no sum."""
     file = tmp_path / "ten.toml"
@@ -74,7 +74,7 @@ def test_clients_are_enough_if_they_are_however_many_of_the_others_join() -> Non
 
 def test_a_histogram_needs_two_reports_more_than_may_collude(tmp_path: Path) -> None:
     examples = Path(__file__).parents[2] / "examples"
-    scenario = load(examples / "histogram.toml", ["protocol.corrupt_clients=0.4"])
+    scenario = load(examples / "histogram.toml", ["sum.corrupt_clients=0.4"])
     clients = scenario.data.clients
     openings = PROTOCOLS[scenario.protocol.name].openings(scenario, clients)
     least = -(-2 * clients // 5) + 2

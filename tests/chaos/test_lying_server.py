@@ -475,8 +475,8 @@ def test_a_program_is_parsed_from_its_own_text(miniature: Miniature) -> None:
         ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
         ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
-        ("training-secure-average", ['training.averaging="committee"', "training.value_bits=12"], ["committee"]),
-        ("training-secure-average", ['training.averaging="lightsecagg"', "training.value_bits=12"], ["lightsecagg"]),
+        ("training-secure-average", ['training.averaging="committee"', "sum.value_bits=12"], ["committee"]),
+        ("training-secure-average", ['training.averaging="lightsecagg"', "sum.value_bits=12"], ["lightsecagg"]),
         ("training-secure-average", ['training.averaging="flamingo"'], ["flamingo"]),
         ("private-cells", [], ["secure"]),
     ],
@@ -489,7 +489,7 @@ def test_a_scenario_has_the_expected_kinds_of_sums(name: str, changes: list[str]
 
 
 def test_the_sums_of_a_scenario_have_its_word_length() -> None:
-    sums = sums_of(load("training-secure-average", ["fault=[]", "expect={}", "training.value_bits=9"]))
+    sums = sums_of(load("training-secure-average", ["fault=[]", "expect={}", "sum.value_bits=9"]))
     assert {one.value_bits for one in sums} == {9} and sums[0].word_bits == 12  # a sum of five 9-bit values
 
 

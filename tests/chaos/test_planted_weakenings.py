@@ -248,7 +248,7 @@ PRIVATE = {
     "xclp-direct": ("privacy.hash_epsilon=2", "protocol.deadline=10s", "protocol.bits=64"),
     "training-private": (),
     "private-dropouts": (
-        "data.clients=5", "data.limit=60", "protocol.identity=none", "protocol.corrupt_clients=0",
+        "data.clients=5", "data.limit=60", "protocol.identity=none", "sum.corrupt_clients=0",
         "privacy.tolerated=0", "training.rounds=2", "training.epochs=1",
     ),
 }  # fmt: skip

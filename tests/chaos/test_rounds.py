@@ -239,10 +239,11 @@ rounds = 3
 epochs = 1
 learning_rate = 0.5
 averaging = "flamingo"
-decryptors = 5
-decryptor_rounds = 1
 weighting = "points"
 min_clients = 2
+[sum]
+decryptors = 5
+decryptor_rounds = 1
 [network]
 latency = "lognormal:40ms,0.3"
 bandwidth = "20Mbit/s"

@@ -40,14 +40,14 @@ def test_labels_and_bytes_equal_those_of_the_simulator(tmp_path: Path) -> None:
 
 
 SECURE = [*SMALL, "training.rounds=2", "training.averaging=secure", "protocol.name=fedavg"]
-COMMITTEE = [*SECURE, "training.averaging=committee", "training.value_bits=12"]
-CODED = [*SECURE, "training.averaging=lightsecagg", "training.value_bits=12", "protocol.identity=signed"]
-FLAMINGO = [*SECURE, "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2"]
+COMMITTEE = [*SECURE, "training.averaging=committee", "sum.value_bits=12"]
+CODED = [*SECURE, "training.averaging=lightsecagg", "sum.value_bits=12", "protocol.identity=signed"]
+FLAMINGO = [*SECURE, "training.averaging=flamingo", "training.rounds=3", "sum.decryptor_rounds=2"]
 FEDCT = [*SMALL, "cotraining.rounds=2", "learner.name=decision-tree"]
 PRIO3 = [*FEDCT, "cotraining.votes=prio3", "protocol.identity=signed", "public.size=20"]
 
 
-NOISY = [*SMALL, "data.clients=6", "training.rounds=2", "training.tolerated_dropouts=0.1", "expect.lost=[]"]
+NOISY = [*SMALL, "data.clients=6", "training.rounds=2", "sum.tolerated_dropouts=0.1", "expect.lost=[]"]
 NOISY_SUMS = [f"training.averaging={name}" for name in ("secure", "lightsecagg", "committee", "flamingo")]
 
 

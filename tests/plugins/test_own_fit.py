@@ -112,7 +112,7 @@ def test_a_loop_of_ones_own_trains_like_that_of_tacit(own: Callable[..., Scenari
 
 @pytest.mark.parametrize(
     "changes",
-    [["training.averaging=secure", "training.value_bits=16"], ["protocol.name=fedbuff"], ["protocol.name=dp-fedavg"]],
+    [["training.averaging=secure", "sum.value_bits=16"], ["protocol.name=fedbuff"], ["protocol.name=dp-fedavg"]],
     ids=lambda changes: changes[0].partition("=")[2],
 )
 def test_it_goes_with_every_averaging_and_is_predicted(

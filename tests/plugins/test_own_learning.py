@@ -158,7 +158,7 @@ def test_clients_of_fedbn_test_the_model_with_their_own_normalisation(
     assert result.evaluation["accuracy_worst"] <= result.evaluation["accuracy_mean"]
 
 
-SECURE = ["training.averaging=secure", "training.value_bits=16"]
+SECURE = ["training.averaging=secure", "sum.value_bits=16"]
 FAST = ("focal", "fedbn")
 """Examples whose secure average is run in the fast tests, too: a common network, and one with parts that stay."""
 

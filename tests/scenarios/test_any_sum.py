@@ -30,6 +30,7 @@ clients = 7
 limit = 120
 labeled = 0.5
 [training]
+[sum]
 tolerated_dropouts = 0.15
 corrupt_clients = 0.1
 """
@@ -229,4 +230,4 @@ def test_an_unknown_sum_is_an_error_that_lists_the_known_ones(
 
 def test_signed_sets_do_not_go_with_clients_that_see_no_set(write: Callable[[str, str], Path]) -> None:
     with pytest.raises(ScenarioError, match=r"protocol\.identity: \"signed\" does not go with cotraining\.votes"):
-        run(load(write("votes", "secagg+"), ['protocol.identity="signed"', "training.corrupt_clients=0.1"]))
+        run(load(write("votes", "secagg+"), ['protocol.identity="signed"', "sum.corrupt_clients=0.1"]))

@@ -39,7 +39,7 @@ latency = "5ms"
 
 AVERAGED = (
     "protocol.name=fedavg", "data.limit=200", "training.epochs=2", "training.rounds=2", "training.min_clients=2",
-    "training.clip=1.0", "byzantine.clients=1",
+    "sum.clip=1.0", "byzantine.clients=1",
 )  # fmt: skip
 """Federated training with a Byzantine client."""
 ONCE = "training.rounds=1"
@@ -108,7 +108,7 @@ def test_a_false_model_counts_in_a_plain_average(tmp_path: Path, kind: str) -> N
 def test_a_false_model_counts_in_a_sum_of_integers_modulo_the_words(
     tmp_path: Path, averaging: str, weighting: str
 ) -> None:
-    keys = f"training.averaging={averaging}", f"training.weighting={weighting}", "training.value_bits=6"
+    keys = f"training.averaging={averaging}", f"training.weighting={weighting}", "sum.value_bits=6"
     result = ran(tmp_path, *AVERAGED, *keys, "byzantine.kind=noise", "training.rounds=1")
     assert (result.outcome, result.equals_plaintext) == ("completed", True)
     assert [loss.party for loss in result.lost] == (["client/4"] if averaging == "prio3" else [])
@@ -116,19 +116,19 @@ def test_a_false_model_counts_in_a_sum_of_integers_modulo_the_words(
 
 @pytest.mark.parametrize("kind", ["scaled", "stuffed", "noise"])
 def test_prio3_refuses_numbers_out_of_range_and_bounds_the_others(tmp_path: Path, kind: str) -> None:
-    keys = "training.value_bits=8", f"byzantine.kind={kind}"
+    keys = "sum.value_bits=8", f"byzantine.kind={kind}"
     refused = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3")
     assert {one.averaged for one in refused.round_records} == {tuple(f"client/{i}" for i in range(4))}
     (loss,) = {one.action for one in refused.lost}
     assert loss.startswith("its report is refused: the report's proof fails")
     inside = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.clipped=true", ONCE)
     assert (inside.lost, inside.equals_plaintext) == ([], True)
-    small = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.weight=1", "training.clip=20", ONCE)
+    small = ran(tmp_path, *AVERAGED, *keys, "training.averaging=prio3", "byzantine.weight=1", "sum.clip=20", ONCE)
     assert small.lost == [] and small.equals_plaintext  # all numbers of its model are in range
 
 
 def test_a_false_model_moves_an_average_of_proved_numbers_by_the_clip_at_most(tmp_path: Path) -> None:
-    keys = *AVERAGED, "training.value_bits=8", "training.averaging=prio3", "training.rounds=1"
+    keys = *AVERAGED, "sum.value_bits=8", "training.averaging=prio3", "training.rounds=1"
     models = []
     for changes in (("byzantine.clients=0",), ("byzantine.kind=noise", "byzantine.clipped=true")):
         result = ran(tmp_path, *keys, *changes)
@@ -155,5 +155,5 @@ def test_keys_of_false_models_need_false_clients_and_values_in_range(tmp_path: P
     keys = "byzantine.weight=2", "byzantine.clipped=true"
     assert needless(*keys) == {"byzantine.weight", "byzantine.clipped"}
     training = (*keys, *AVERAGED, "byzantine.kind=scaled")
-    assert needless(*training) == {"byzantine.clipped", "training.clip"}
-    assert needless(*training, "training.averaging=secure", "training.value_bits=8") == set()
+    assert needless(*training) == {"byzantine.clipped", "sum.clip"}
+    assert needless(*training, "training.averaging=secure", "sum.value_bits=8") == set()

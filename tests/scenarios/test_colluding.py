@@ -37,10 +37,10 @@ def made(name: str, *changes: str) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("changes", "fewest"),
     [
-        (["data.clients=9", "training.averaging=committee", "training.value_bits=8"], 3),  # C = 1 at .1 of 9
+        (["data.clients=9", "training.averaging=committee", "sum.value_bits=8"], 3),  # C = 1 at .1 of 9
         (["data.clients=5"], 2),
-        (["data.clients=5", "protocol.corrupt_clients=0.3"], 4),
-        (["data.clients=5", "protocol.corrupt_clients=0.3", "training.averaging=prio3", "training.value_bits=8"], 4),
+        (["data.clients=5", "sum.corrupt_clients=0.3"], 4),
+        (["data.clients=5", "sum.corrupt_clients=0.3", "training.averaging=prio3", "sum.value_bits=8"], 4),
     ],
 )
 def test_an_average_is_over_two_clients_more_than_may_collude(changes: list[str], fewest: int) -> None:
@@ -56,11 +56,11 @@ def test_an_average_is_over_two_clients_more_than_may_collude(changes: list[str]
 @pytest.mark.parametrize(
     ("name", "changes", "key"),
     [
-        ("training-secure-average", ["protocol.corrupt_clients=0.8"], "C = 4 that may collude"),
-        ("xclp-digits", [*XCLP, "protocol.corrupt_clients=0.7"], "C = 4 that may collude"),
+        ("training-secure-average", ["sum.corrupt_clients=0.8"], "C = 4 that may collude"),
+        ("xclp-digits", [*XCLP, "sum.corrupt_clients=0.7"], "C = 4 that may collude"),
         (
             "fedct-digits",
-            ["data.clients=5", "cotraining.votes=secure", "protocol.corrupt_clients=0.7"],
+            ["data.clients=5", "cotraining.votes=secure", "sum.corrupt_clients=0.7"],
             "C = 4 that may",
         ),
         ("private-cells", ["protocol.min_clients=4", "cells.colluding=3"], "C = 3"),
@@ -80,10 +80,10 @@ def test_private_cells_carry_two_fewer_than_the_smallest_sum() -> None:
 def test_rows_among_too_few_for_the_colluding_end_with_a_reason_that_names_their_number() -> None:
     gone = ",".join(f'{{kind="crash",party="client/{number}",before="setup.keys"}}' for number in (3, 4))
     fault = f"fault=[{gone}]"
-    result = run(load("xclp-digits", [*XCLP, "protocol.corrupt_clients=0.4", "expect={}", fault]))
+    result = run(load("xclp-digits", [*XCLP, "sum.corrupt_clients=0.4", "expect={}", fault]))
     assert result.outcome == "aborted"
     assert "C = 2 clients that may collude with the server" in str(result.reason)
-    carried = run(load("xclp-digits", [*XCLP, "protocol.corrupt_clients=0.2", "expect={}", fault]))
+    carried = run(load("xclp-digits", [*XCLP, "sum.corrupt_clients=0.2", "expect={}", fault]))
     assert carried.outcome == "completed"
 
 
@@ -100,7 +100,7 @@ def test_clients_noise_is_made_without_that_of_all_that_may_collude(monkeypatch:
         "data.clients=11",
         "training.rounds=1",
         "training.min_clients=11",
-        "protocol.corrupt_clients=0.3",
+        "sum.corrupt_clients=0.3",
         *CALM,
     ]
     assert run(load("training-private", changes)).outcome == "completed"
@@ -113,11 +113,11 @@ def test_a_tolerated_share_of_less_than_one_client_is_a_caution(averaging: str) 
 
     def lines(clients: int, share: float, way: str = averaging) -> list[str]:
         changes = ["protocol.name=fedavg", "training.share=1", "training.extra=0", "data.labeled=1.0", "fault=[]"]
-        changes += [f"data.clients={clients}", f"training.tolerated_dropouts={share}", f"training.averaging={way}"]
-        changes += ["training.corrupt_clients=0.02", "training.value_bits=8", "training.clip=2.0", "expect={}"]
+        changes += [f"data.clients={clients}", f"sum.tolerated_dropouts={share}", f"training.averaging={way}"]
+        changes += ["sum.corrupt_clients=0.02", "sum.value_bits=8", "sum.clip=2.0", "expect={}"]
         scenario = load("training-stragglers", changes)
         return [line for line in cautions(scenario) if "less than one client" in line]
 
     (line,) = lines(9, 0.1)
-    assert "training.tolerated_dropouts(=0.1) of 9 clients" in line and "0.1112 or more for one" in line
+    assert "sum.tolerated_dropouts(=0.1) of 9 clients" in line and "0.1112 or more for one" in line
     assert lines(9, 0.1112) == lines(10, 0.1) == lines(9, 0.0) == lines(9, 0.1, "secure") == []

@@ -19,7 +19,7 @@ from tacit.protocols.sums.committee import Committee
 from tacit.sim.hollow import Blank
 from tests.scenarios.test_lightsecagg import crashes, refusals, with_eight_clients
 
-WAY = ("protocol.name=fedavg", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0")
+WAY = ("protocol.name=fedavg", "training.averaging=committee", "sum.value_bits=12", "sum.clip=1.0")
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
@@ -38,7 +38,7 @@ def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     """All eight clients are members, five of which must sign: one is lost before its upload, two after it, which then
     counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.hold"', 'before = "sum.sign"')
-    found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
+    found = ran(tiny, f"training.weighting={weighting}", f"sum.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
     first, second = found.round_records
     assert first.averaged == tuple(f"client/{i}" for i in (0, 2, 3, 4, 5, 6, 7)) and first.equals_plaintext
@@ -59,10 +59,10 @@ def test_more_lost_members_than_tolerated_abort_the_run_without_a_sum(tiny: Path
     assert len(found.round_records) == 1 and not found.round_records[0].averaged
 
 
-@pytest.mark.parametrize("way", [("training.value_bits=32",), ("protocol.identity=signed",)])
+@pytest.mark.parametrize("way", [("sum.value_bits=32",), ("protocol.identity=signed",)])
 def test_bytes_of_a_committee_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
     """Four of eight clients are members: each client sends the other members three shares and a seed."""
-    one = scenario(tiny, "training.rounds=1", "training.tolerated_dropouts=0.13", *way)
+    one = scenario(tiny, "training.rounds=1", "sum.tolerated_dropouts=0.13", *way)
     counted = tacit.bytes(run(one, out=tiny.parent / "calm"))
     sent = {row.type: row.payload for row in counted.rows}
     assert counted.formula == sent == {row.type: row.payload for row in tacit.predict(one).rows}
@@ -152,8 +152,8 @@ def test_the_committee_of_a_thousand_clients_is_printed_with_its_tolerances() ->
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (["training.value_bits=exact"], "set training.value_bits"),
-        (["training.tolerated_dropouts=0.5"], "withstands the loss of 3, not of 4; allowed: less than 0.5"),
+        (["sum.value_bits=exact"], "set sum.value_bits"),
+        (["sum.tolerated_dropouts=0.5"], "withstands the loss of 3, not of 4; allowed: less than 0.5"),
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "would round the noise"),
         (["data.clients=1", "training.min_clients=2"], "1 joined: a sum needs 3"),
     ],
@@ -168,7 +168,7 @@ def test_a_prediction_encrypts_no_vectors(tiny: Path, monkeypatch: pytest.Monkey
     """Among 1,000 clients that would be gigabytes of zeros."""
     sizes: list[int] = []
 
-    one = scenario(tiny, f"training.averaging={averaging}", "training.rounds=1", "training.tolerated_dropouts=0.13")
+    one = scenario(tiny, f"training.averaging={averaging}", "training.rounds=1", "sum.tolerated_dropouts=0.13")
     with monkeypatch.context() as patched:
         patched.setattr(PairChannel, "seal", _counting(PairChannel.seal, sizes))
         assert tacit.predict(one).outcome == "completed"

@@ -27,8 +27,8 @@ WHY = {
     "diverges",
 }
 WHY["secagg+"] = WHY["secure"]
-WHY["secure training.value_bits=8"] = "client/3 refused to take part in the sum: a value is infinite or not a number"
-WHY["secagg+ training.value_bits=8"] = WHY["secure training.value_bits=8"]
+WHY["secure sum.value_bits=8"] = "client/3 refused to take part in the sum: a value is infinite or not a number"
+WHY["secagg+ sum.value_bits=8"] = WHY["secure sum.value_bits=8"]
 
 
 def diverged(averaging: str, value: float, out: Path, monkeypatch: pytest.MonkeyPatch) -> Result:

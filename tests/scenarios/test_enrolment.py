@@ -11,7 +11,7 @@ from tacit.scenarios.running.prediction import predict_run
 
 CUT = 'fault=[{kind="partition", party="client/1", time="0s"}]'
 SMALL = ("data.clients=8", "protocol.deadline=5s", "training.rounds=3", "training.min_clients=2")
-FEW_BITS = ("training.value_bits=9", "training.tolerated_dropouts=0.2")  # one of the eight that are called
+FEW_BITS = ("sum.value_bits=9", "sum.tolerated_dropouts=0.2")  # one of the eight that are called
 
 
 def lost(result: Result) -> list[tuple[str, str, int]]:

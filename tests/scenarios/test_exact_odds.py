@@ -15,7 +15,7 @@ from tacit.scenarios.sweeping.survival import exact_odds, survival_of
 ROUNDS = 3
 SMALL = ["fault=[]", "expect={}", "training.extra=0", "training.share=1", "data.limit=240", "data.labeled=1.0"]
 SMALL += ["protocol.name=fedavg", f"training.rounds={ROUNDS}", "model.name=linear", "data.partition=iid", "client=[]"]
-WORDS = ["training.value_bits=8", "training.clip=2.0"]
+WORDS = ["sum.value_bits=8", "sum.clip=2.0"]
 SHARE = 0.6
 """Two of three rounds need a result."""
 
@@ -41,7 +41,7 @@ def lost_late(result: float, nobody: float = 0.0) -> float:
     return result**2 * (1 - nobody)
 
 
-EIGHT, TOLERANT = "data.clients=8", ("data.clients=12", "training.tolerated_dropouts=0.2")
+EIGHT, TOLERANT = "data.clients=8", ("data.clients=12", "sum.tolerated_dropouts=0.2")
 OF_A_COMMITTEE = sum(  # seven of twelve clients are members, of whom five must be left, and ten of all clients
     float(stats.binom.pmf(lost, 12, 0.1) * stats.hypergeom.cdf(2, 12, lost, 7)) for lost in range(5)
 )
@@ -49,7 +49,7 @@ CASES = [
     ("plain", (EIGHT, "training.min_clients=6"), "25%@train.update", lost_early(left(8, 0.25, 6), 0.25**8)),
     ("secure", (EIGHT, "training.min_clients=6"), "20%@train.update", lost_early(left(8, 0.2, 6), 0.2**8)),
     ("secagg+", (EIGHT, "training.min_clients=6"), "20%@train.update", lost_early(left(8, 0.2, 6), 0.2**8)),
-    ("lightsecagg", (EIGHT, "training.tolerated_dropouts=0.3"), "15%@sum.mask", lost_late(left(8, 0.15, 6), 0.15**8)),
+    ("lightsecagg", (EIGHT, "sum.tolerated_dropouts=0.3"), "15%@sum.mask", lost_late(left(8, 0.15, 6), 0.15**8)),
     ("committee", (*TOLERANT, "training.min_clients=8"), "10%@sum.mask", lost_late(OF_A_COMMITTEE, 0.1**12)),
     ("prio3", (EIGHT, "training.min_clients=6"), "2@train.update", 1.0),
     ("secure", (EIGHT, "training.min_clients=5"), "15%@sum.mask", lost_late(left(8, 0.15, 6), 0.15**8)),
@@ -57,7 +57,7 @@ CASES = [
     ("lightsecagg", (EIGHT, "training.min_clients=6"), "20%@setup.keys", lost_early(left(8, 0.2, 6), 0.2**8)),
     ("committee", (*TOLERANT, "training.min_clients=10"), "20%@train.update", lost_early(left(12, 0.2, 10), 0.2**12)),
     (
-        "flamingo", ("data.clients=10", "training.corrupt_clients=0.05", "training.min_clients=8"), "20%@train.update",
+        "flamingo", ("data.clients=10", "sum.corrupt_clients=0.05", "training.min_clients=8"), "20%@train.update",
         lost_early(left(10, 0.2, 8), 0.2**10),
     ),
     (

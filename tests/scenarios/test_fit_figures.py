@@ -106,7 +106,7 @@ def test_nothing_of_them_is_sent(own: Callable[..., Scenario], tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "changes",
-    [["protocol.name=fedbuff", "training.buffer=2"], ["training.averaging=secure", "training.value_bits=16"]],
+    [["protocol.name=fedbuff", "training.buffer=2"], ["training.averaging=secure", "sum.value_bits=16"]],
     ids=["fedbuff", "secure"],
 )
 def test_they_are_the_same_in_workers_and_go_on(

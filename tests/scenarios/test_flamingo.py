@@ -18,7 +18,7 @@ from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.reading import read
 from tacit.sim.streams import Entropy
 
-WAY = ("protocol.name=fedavg", "training.averaging=flamingo", "training.rounds=3", "training.decryptor_rounds=2")
+WAY = ("protocol.name=fedavg", "training.averaging=flamingo", "training.rounds=3", "sum.decryptor_rounds=2")
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
@@ -44,15 +44,15 @@ def payloads(rows: Any) -> dict[str, int]:
 @pytest.mark.parametrize("bits", ["exact", "9"])
 @pytest.mark.parametrize("when", ['before = "sum.mask"', 'before = "sum.agree"', 'before = "sum.reveal"'])
 def test_the_average_equals_the_oracle_under_any_losses(tiny: Path, when: str, bits: str) -> None:
-    tolerated = "training.tolerated_dropouts=0.13"
-    found = ran(tiny, f"training.value_bits={bits}", tolerated, faults=crash(1, when, 2) + crash(2, when, 2))
+    tolerated = "sum.tolerated_dropouts=0.13"
+    found = ran(tiny, f"sum.value_bits={bits}", tolerated, faults=crash(1, when, 2) + crash(2, when, 2))
     assert found.outcome == "completed" and found.equals_plaintext
     assert all(one.equals_plaintext for one in found.round_records)
     out = {"client/1", "client/2"} if "mask" in when else set()
     assert not out & set(found.round_records[1].averaged) and len(found.round_records[1].averaged) == 8 - len(out)
 
 
-@pytest.mark.parametrize("way", [("protocol.identity=signed",), ("training.value_bits=9",)])
+@pytest.mark.parametrize("way", [("protocol.identity=signed",), ("sum.value_bits=9",)])
 def test_bytes_of_flamingo_by_formula_prediction_and_run_are_equal(tiny: Path, way: tuple[str, ...]) -> None:
     """Keys are made once in three rounds; in the third round new decryptors get shares of the same key."""
     one = scenario(tiny, *way)
@@ -137,25 +137,25 @@ def test_a_caution_is_given_if_there_would_be_many_decryptors(tiny: Path) -> Non
         tolerated = (
             "data.clients=120",
             "data.limit=600",
-            "training.tolerated_dropouts=0.22",
-            "training.corrupt_clients=0.1",
+            "sum.tolerated_dropouts=0.22",
+            "sum.corrupt_clients=0.1",
         )
         return [one for one in cautions(scenario(tiny, *tolerated, *changes)) if "decryptors" in one]
 
     assert len(lines()) == 1 and "115 of 120 clients" in lines()[0]
-    assert not lines("training.tolerated_dropouts=0.1")
+    assert not lines("sum.tolerated_dropouts=0.1")
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         (
-            ("training.corrupt_clients=0.3",),
+            ("sum.corrupt_clients=0.3",),
             "3 of 8 clients that were called may collude, and 8 joined: of 8 decryptors 3 may be corrupt or lost",
         ),
-        (("training.decryptors=4", "training.corrupt_clients=0.2"), "of 4 decryptors 2 may be corrupt or lost"),
-        (("training.decryptors=4", "training.tolerated_dropouts=0.2"), "of 4 decryptors 2 may be corrupt or lost"),
-        (("training.decryptors=4", "training.corrupt_clients=0.12"), ""),
+        (("sum.decryptors=4", "sum.corrupt_clients=0.2"), "of 4 decryptors 2 may be corrupt or lost"),
+        (("sum.decryptors=4", "sum.tolerated_dropouts=0.2"), "of 4 decryptors 2 may be corrupt or lost"),
+        (("sum.decryptors=4", "sum.corrupt_clients=0.12"), ""),
         ((), ""),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_run_in_which_too_many_decryptors_may_be_corrupt_or_lost_is_refused(
 @pytest.mark.parametrize("way", ["secure", "lightsecagg", "committee", "flamingo"])
 def test_signed_identities_are_used_by_every_sum_that_signs(tiny: Path, way: str) -> None:
     changes = ["protocol.name=fedavg", f"training.averaging={way}", "protocol.identity=signed"]
-    assert "protocol.identity" not in read(tiny, [*changes, "training.value_bits=12", "data.clients=8"]).needless
+    assert "protocol.identity" not in read(tiny, [*changes, "sum.value_bits=12", "data.clients=8"]).needless
 
 
 def test_signed_identities_are_unused_in_a_plain_average(tiny: Path) -> None:

@@ -17,7 +17,7 @@ from tacit.protocols.sums import refusal, reports
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.simulation import Simulation
-from tacit.scenarios.schema.scenario import Scenario
+from tacit.scenarios.schema.scenario import Scenario, SumKeys
 from tests.scenarios.predictions import measured, predicted_bytes, small
 
 ROUNDS = 3
@@ -26,11 +26,10 @@ SUMS = ("secure", "secagg+", "lightsecagg", "committee", "flamingo", "prio3")
 
 def averages(protocol: str, averaging: str, **training: Any) -> Scenario:
     plain = small(protocol)
-    few = {"min_clients": 2, "corrupt_clients": 0.0, "tolerated_dropouts": 0.1}
-    bits: Any = 3 if averaging == "prio3" else 8
-    changed = structs.replace(plain.training, rounds=ROUNDS, averaging=averaging, value_bits=bits, **(few | training))
-    signed = structs.replace(plain.protocol, identity="signed")
-    return structs.replace(plain, training=changed, protocol=signed, data=structs.replace(plain.data, clients=8))
+    sums = SumKeys(value_bits=3 if averaging == "prio3" else 8, corrupt_clients=0.0, tolerated_dropouts=0.1)
+    changed = structs.replace(plain.training, rounds=ROUNDS, averaging=averaging, **({"min_clients": 2} | training))
+    signed, data = structs.replace(plain.protocol, identity="signed"), structs.replace(plain.data, clients=8)
+    return structs.replace(plain, training=changed, sum=sums, protocol=signed, data=data)
 
 
 def votes(kind: Any, consensus: Any = "majority", loss: float = 0.0) -> Scenario:
@@ -115,6 +114,7 @@ identity = "signed"
 [training]
 rounds = 2
 epochs = 1
+[sum]
 value_bits = 8
 clip = 2.5
 tolerated_dropouts = 0.25
@@ -132,7 +132,7 @@ def test_members_of_a_signed_sum_are_predicted(averaging: str, crash: str, tmp_p
     fault = f'[[fault]]\nkind = "crash"\nparty = "client/2"\nat = "{crash}"\nround = 1\n' if crash else ""
     file.write_text(SIGNED + fault)
     corrupt = 0.1 if averaging == "committee" else 0.05
-    scenario = load(file, [f"training.averaging={averaging}", f"training.corrupt_clients={corrupt}"])
+    scenario = load(file, [f"training.averaging={averaging}", f"sum.corrupt_clients={corrupt}"])
     found = predict_run(scenario)
     with closing(Simulation(scenario, engine="inline")) as simulation:
         lost = simulation.run().lost

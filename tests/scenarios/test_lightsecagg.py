@@ -16,13 +16,13 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.sums import consistency, lightsecagg
 
-WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "training.value_bits=12", "training.clip=1.0")
+WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "sum.value_bits=12", "sum.clip=1.0")
 
 
 def with_eight_clients(tiny: Path, *changes: str, faults: str = "") -> Scenario:
     """The scenario of `tiny` with `changes`, for eight clients, of which a sum may lose three."""
     tiny.write_text(tiny.read_text() + faults)
-    return load(tiny, ["data.clients=8", "training.min_clients=3", "training.tolerated_dropouts=0.38", *changes])
+    return load(tiny, ["data.clients=8", "training.min_clients=3", "sum.tolerated_dropouts=0.38", *changes])
 
 
 def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
@@ -46,7 +46,7 @@ def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
 ) -> None:
     """Five of eight clients must sign and answer: one is lost before its vector, two after it, which then counts."""
     faults = crashes('before = "sum.mask"', 'before = "sum.agree"', 'at = "sum.reveal"')
-    found = ran(tiny, f"training.weighting={weighting}", f"training.value_bits={bits}", faults=faults)
+    found = ran(tiny, f"training.weighting={weighting}", f"sum.value_bits={bits}", faults=faults)
     assert found.outcome == "completed" and found.equals_plaintext
     first, second = found.round_records
     assert first.averaged == tuple(f"client/{i}" for i in (0, 2, 3, 4, 5, 6, 7)) and first.equals_plaintext
@@ -163,9 +163,9 @@ def test_a_coding_in_which_no_quorum_answers_is_refused(private: int, needed: in
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (["training.value_bits=exact"], "set training.value_bits"),
-        (["training.value_bits=30", "training.weighting=equal"], r"must stay below 2\^31 - 1; allowed: 2 to 27"),
-        (["training.tolerated_dropouts=0.5"], "at most 3 may be lost; allowed: less than 0.5"),
+        (["sum.value_bits=exact"], "set sum.value_bits"),
+        (["sum.value_bits=30", "training.weighting=equal"], r"must stay below 2\^31 - 1; allowed: 2 to 27"),
+        (["sum.tolerated_dropouts=0.5"], "at most 3 may be lost; allowed: less than 0.5"),
         (["protocol.name=dp-fedavg", "privacy.noise_at=clients"], "would round the noise"),
     ],
 )

@@ -16,7 +16,7 @@ SMALL += [
     "data.clients=6",
     "device.speed=1.0",
 ]
-PRIO3 = ["training.averaging=prio3", "training.value_bits=16", "training.clip=1.0"]
+PRIO3 = ["training.averaging=prio3", "sum.value_bits=16", "sum.clip=1.0"]
 
 
 def scenario(*changes: str) -> Scenario:

@@ -31,8 +31,9 @@ epochs = 1
 learning_rate = 0.5
 device = "cpu"
 averaging = "secure"
-tolerated_dropouts = 0.12
 min_clients = 3
+[sum]
+tolerated_dropouts = 0.12
 [privacy]
 epsilon = 8.0
 clip = 0.5
@@ -116,7 +117,7 @@ def test_a_loss_at_any_step_leaves_the_oracles_model_or_none(path: Path, averagi
 @pytest.mark.parametrize("averaging", SIGNED)
 def test_with_more_losses_than_are_tolerated_no_seed_is_revealed(path: Path, averaging: str) -> None:
     faults = "".join(crash(number, "sum.mask") for number in (1, 3, 5))
-    carried = () if averaging == "flamingo" else ("training.tolerated_dropouts=0.34",)
+    carried = () if averaging == "flamingo" else ("sum.tolerated_dropouts=0.34",)
     found = ran(path, averaging, *carried, faults=faults)
     assert [len(one.averaged) for one in found.round_records] == [9, 0]
     assert payload(tacit.bytes(found).rows)["NoiseSeeds"] == 9 * 16

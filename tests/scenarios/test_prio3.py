@@ -148,7 +148,7 @@ def test_the_helper_has_a_machine_and_link_of_its_own(file: Path) -> None:
 # --- averages
 
 AVERAGES = (
-    "protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8", "training.clip=2.0",
+    "protocol.name=fedavg", "training.averaging=prio3", "sum.value_bits=8", "sum.clip=2.0",
     "training.rounds=2", "training.min_clients=2",
 )  # fmt: skip
 
@@ -187,8 +187,8 @@ def test_proved_averages_work_with_scaffold_and_with_sums_before_training(file: 
 
 
 def test_proved_averages_need_integers_of_equal_weight(file: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"set training\.value_bits"):
-        ran(file, *AVERAGES, "training.value_bits=exact")
+    with pytest.raises(ScenarioError, match=r"set sum\.value_bits"):
+        ran(file, *AVERAGES, "sum.value_bits=exact")
     with pytest.raises(ScenarioError, match="bounds numbers and no weights"):
         ran(file, *AVERAGES, "training.weighting=points")
 

@@ -143,12 +143,12 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
         (["protocol.identity=none", "privacy.tolerated=0", "privacy.excess_losses=end"], "privacy.excess_losses"),
         (["privacy.tolerated=0.8"], "privacy.tolerated"),
         (["privacy.tolerated=0.4"], "privacy.tolerated: 0.4 of 10 clients are 4; all but 3 .* at most 0.3"),
-        (["protocol.corrupt_clients=0"], "protocol.corrupt_clients: 0 lets one client"),
+        (["sum.corrupt_clients=0"], "sum.corrupt_clients: 0 lets one client"),
         (["training.averaging=secagg+", "protocol.identity=none"], "privacy.components.*see their neighbours alone"),
         (["training.averaging=prio3"], "privacy.noise: .* which adds no noise"),
         (["training.averaging=lightsecagg", "protocol.identity=none"], 'privacy.tolerated.*components = "none"'),
         (["training.averaging=plain"], "privacy.noise_at"),
-        (["training.value_bits=12"], "training.value_bits"),
+        (["sum.value_bits=12"], "sum.value_bits"),
         (["privacy.noise_at=server"], "privacy.noise_at"),
         (["privacy.epsilon=none"], "privacy.epsilon"),
         (["privacy.epsilon=1e-6"], "privacy"),
@@ -166,7 +166,7 @@ def in_round(number: int, *clients: int) -> str:
     )
 
 
-UNTOLERATED = ["privacy.tolerated=0", "protocol.corrupt_clients=0.1"]
+UNTOLERATED = ["privacy.tolerated=0", "sum.corrupt_clients=0.1"]
 
 
 def opened(result: Result) -> int:
@@ -268,8 +268,8 @@ def test_drawing_noise_takes_virtual_time(private: Path) -> None:
 @pytest.mark.parametrize("components", ["none", "all"])
 def test_one_client_that_helps_the_server_is_not_left_out_of_account(private: Path, components: str) -> None:
     """It could sign two sets of survivors, each with enough signatures of others."""
-    changes = [f"privacy.components={components}", "protocol.corrupt_clients=0"]
-    with pytest.raises(ScenarioError, match=r"protocol\.corrupt_clients: 0 lets one client"):
+    changes = [f"privacy.components={components}", "sum.corrupt_clients=0"]
+    with pytest.raises(ScenarioError, match=r"sum\.corrupt_clients: 0 lets one client"):
         load(private, changes)
 
 
@@ -289,7 +289,7 @@ def test_a_sum_withstands_as_many_clients_as_the_run_says_if_some_have_no_labels
 ) -> None:
     """Private training calls clients without labels, too, so C and T are shares of all of them."""
     some = ["data.clients=20", "data.labeled=0.1", "data.partition=dirichlet:0.3", f"training.averaging={averaging}"]
-    few = ["training.corrupt_clients=0.2", "training.tolerated_dropouts=0.1", "privacy.tolerated=0.1"]
+    few = ["sum.corrupt_clients=0.2", "sum.tolerated_dropouts=0.1", "privacy.tolerated=0.1"]
     scenario = load(private, [*some, *few, "training.rounds=1", "privacy.components=none"])
     kind, asked = SUMS[averaging], set[int]()
     limits = kind.limits

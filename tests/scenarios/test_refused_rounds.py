@@ -27,9 +27,10 @@ name = "fedavg"
 name = "linear"
 [training]
 averaging = "flamingo"
-value_bits = 16
 rounds = 50
 min_clients = 120
+[sum]
+value_bits = 16
 [[fault]]
 kind = "crash"
 party = "client/*"
@@ -54,9 +55,9 @@ def test_a_sum_that_is_often_refused_gets_a_line_with_a_value_by_which_it_is_not
     assert 15 <= found.without <= 30 and found.fewer <= 10
     assert line == (
         f"fault.0.share = 0.3: {found.without} of 40 drawn rounds end without a sum of flamingo, as more clients may "
-        f"be lost than training.tolerated_dropouts(=0.1) allows for; with 0.23 it is {found.fewer}"
+        f"be lost than sum.tolerated_dropouts(=0.1) allows for; with 0.23 it is {found.fewer}"
     )
-    advised = refusals_of(load(file, ["training.tolerated_dropouts=0.23"]))
+    advised = refusals_of(load(file, ["sum.tolerated_dropouts=0.23"]))
     assert advised is not None and advised.without == found.fewer
 
 
@@ -69,7 +70,7 @@ def test_sums_among_neighbours_get_the_line_for_losses_of_those_that_have_dealt(
     assert 10 <= found.without <= 30 and found.fewer <= 5
     assert f"{found.without} of 40 drawn rounds end without a sum of secagg+" in line
     assert tolerance_cautions(load(file, [*in_graph, "fault.0.step=train.update"])) == []
-    assert tolerance_cautions(load(file, [*in_graph, "training.tolerated_dropouts=0.3"])) == []
+    assert tolerance_cautions(load(file, [*in_graph, "sum.tolerated_dropouts=0.3"])) == []
     few = ["data.clients=5", "training.min_clients=2", "training.averaging=secagg+"]
     assert refusals_of(load(file, few)) is None  # a complete graph, of which a formula knows all
 

@@ -47,11 +47,11 @@ CASES: dict[str, tuple[list[str], str]] = {
     "secure averaging": (["protocol.name=fedavg", "training.averaging=secure"], ""),
     "XCLP": (["protocol.name=fedavg+xclp", "training.rounds=4"], COMES_BACK),
     "reports": (
-        ["protocol.name=fedavg", "training.averaging=prio3", "training.value_bits=8", "training.rounds=4"],
+        ["protocol.name=fedavg", "training.averaging=prio3", "sum.value_bits=8", "training.rounds=4"],
         COMES_BACK,
     ),
     "keys of many rounds": (
-        ["protocol.name=fedavg", "training.averaging=flamingo", "training.decryptor_rounds=2", "data.clients=7"],
+        ["protocol.name=fedavg", "training.averaging=flamingo", "sum.decryptor_rounds=2", "data.clients=7"],
         COMES_BACK,
     ),
     "SCAFFOLD": (["protocol.name=scaffold", "training.share=0.5"], COMES_BACK),

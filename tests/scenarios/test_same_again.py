@@ -67,7 +67,7 @@ def test_a_model_with_zeros_of_the_other_sign_is_the_same(
     monkeypatch.setattr(TrainingServer, "send_model", send)
     monkeypatch.setattr(TrainingServer, "standstill", lambda self, number: "")
     result = run(
-        load("fedavg-xclp-digits", [*AVERAGES, f"training.averaging={averaging}", "training.value_bits=12"]),
+        load("fedavg-xclp-digits", [*AVERAGES, f"training.averaging={averaging}", "sum.value_bits=12"]),
         out=tmp_path / "run",
     )
     assert f"refused to {refused}" in texts(result, "metric")

@@ -144,10 +144,10 @@ def test_the_tolerance_of_a_graph_is_printed_and_checked(tiny: Path) -> None:
     line = "secagg+: complete graph of 4 clients, t = 3; 1 may collude with the server"
     assert of_graphs(secure(tiny, "training.averaging=secagg+"))[0] == line
     assert of_graphs(secure(tiny)) == []
-    (line,) = of_graphs(secure(tiny, *changes, "training.tolerated_dropouts=0", "training.corrupt_clients=0"))
+    (line,) = of_graphs(secure(tiny, *changes, "sum.tolerated_dropouts=0", "sum.corrupt_clients=0"))
     assert line.startswith("secagg+: 12 clients with k = 2 neighbours each, t = 2")
-    with pytest.raises(ScenarioError, match=r"training\.tolerated_dropouts: 0\.9 .* allowed: less than 0\.9"):
-        secure(tiny, *changes, "training.tolerated_dropouts=0.9")
+    with pytest.raises(ScenarioError, match=r"sum\.tolerated_dropouts: 0\.9 .* allowed: less than 0\.9"):
+        secure(tiny, *changes, "sum.tolerated_dropouts=0.9")
 
 
 # --- compared with the oracle

@@ -74,8 +74,8 @@ def test_one_trace_in_every_engine_and_after_a_resume(file: Path, name: str) -> 
     [
         ["training.averaging=plain"],
         ["training.averaging=secure"],
-        ["training.averaging=secure", "training.value_bits=12"],
-        ["training.averaging=lightsecagg", "training.value_bits=12"],
+        ["training.averaging=secure", "sum.value_bits=12"],
+        ["training.averaging=lightsecagg", "sum.value_bits=12"],
         ["protocol.name=scaffold"],
         ["protocol.name=fedprox"],
         ["protocol.name=fedbuff"],

@@ -66,12 +66,12 @@ def figures(result: Result) -> list[dict[str, float]]:
     return found
 
 
-FEW = ["training.value_bits=16", "training.weighting=equal"]
+FEW = ["sum.value_bits=16", "training.weighting=equal"]
 WAYS = {
     "secure": [],
-    "secagg+": ["training.value_bits=9"],
-    "lightsecagg": [*FEW, "training.tolerated_dropouts=0.2"],
-    "committee": [*FEW, "training.tolerated_dropouts=0"],
+    "secagg+": ["sum.value_bits=9"],
+    "lightsecagg": [*FEW, "sum.tolerated_dropouts=0.2"],
+    "committee": [*FEW, "sum.tolerated_dropouts=0"],
     "prio3": FEW,
     "flamingo": [],
 }

@@ -115,8 +115,8 @@ def test_predictions_agree_with_exact_formulas(
 
 
 COMMITTEE = [one for one in FEDAVG if not one.startswith(("training.share", "data.clients"))]
-COMMITTEE += ["data.clients=12", "training.averaging=committee", "training.value_bits=12", "training.clip=1.0"]
-COMMITTEE += ["training.tolerated_dropouts=0.2", "training.corrupt_clients=0.1"]
+COMMITTEE += ["data.clients=12", "training.averaging=committee", "sum.value_bits=12", "sum.clip=1.0"]
+COMMITTEE += ["sum.tolerated_dropouts=0.2", "sum.corrupt_clients=0.1"]
 
 
 OF_A_COMMITTEE = [
@@ -565,8 +565,8 @@ def test_scenarios_that_mostly_complete_or_expect_an_abort_get_no_caution() -> N
 
 
 SUMS = {
-    "plain": (), "secure": (), "secagg+": (), "flamingo": (), "lightsecagg": ("training.value_bits=16",),
-    "committee": ("training.value_bits=16",), "prio3": ("training.value_bits=16",),
+    "plain": (), "secure": (), "secagg+": (), "flamingo": (), "lightsecagg": ("sum.value_bits=16",),
+    "committee": ("sum.value_bits=16",), "prio3": ("sum.value_bits=16",),
 }  # fmt: skip
 
 
@@ -637,7 +637,7 @@ def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", [(), ("protocol.recovery=shamir",), ("training.averaging=secagg+",)])
 def test_thresholds_that_no_run_can_reach_are_errors_in_every_protocol(extra: tuple[str, ...]) -> None:
-    few = ["data.clients=5", "public.size=0.4", "training.value_bits=16", *TINY[:4], *TINY[5:], *extra]
+    few = ["data.clients=5", "public.size=0.4", "sum.value_bits=16", *TINY[:4], *TINY[5:], *extra]
     for protocol in sorted(set(PROTOCOLS) - {"flower"}):
         for key in BOUNDED:
             try:

@@ -20,7 +20,7 @@ from tests.photographs import drawn
 FAMILIES = {
     "averaging": ("fedavg", "training.momentum=0.5", "training.augmentation=rotate-flip"),
     "averaging, by Adam": ("fedavg", "training.optimizer=adam", "training.learning_rate=0.01"),
-    "secure averaging of quantised numbers": ("fedavg", "training.averaging=secure", "training.value_bits=16"),
+    "secure averaging of quantised numbers": ("fedavg", "training.averaging=secure", "sum.value_bits=16"),
     "control variates": ("scaffold",),
     "a proximal term": ("fedprox",),
     "pseudo-labels by XCLP": ("fedavg+xclp",),

@@ -45,46 +45,46 @@ def test_invalid_keys_of_training_are_refused_in_one_line(tiny: Path, changes: s
     assert "\n" not in str(caught.value)
 
 
-CODED = "training.averaging=lightsecagg training.value_bits=16"
-BY_COMMITTEE = "training.averaging=committee training.value_bits=16"
+CODED = "training.averaging=lightsecagg sum.value_bits=16"
+BY_COMMITTEE = "training.averaging=committee sum.value_bits=16"
 FLAMINGO = "training.averaging=flamingo"
-PROVED = "training.averaging=prio3 training.value_bits=16"
+PROVED = "training.averaging=prio3 sum.value_bits=16"
 
 IMPOSSIBLE = [
     (f"{CODED} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
-    (f"{CODED} training.tolerated_dropouts=0.5", "training.tolerated_dropouts", "at most 1 may be lost; allowed: less"),
-    (f"{CODED} training.value_bits=32", "training.value_bits", "32 is too large"),
+    (f"{CODED} sum.tolerated_dropouts=0.5", "sum.tolerated_dropouts", "at most 1 may be lost; allowed: less"),
+    (f"{CODED} sum.value_bits=32", "sum.value_bits", "32 is too large"),
     (f"{BY_COMMITTEE} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
     (
-        f"{BY_COMMITTEE} training.tolerated_dropouts=0.5",
-        "training.tolerated_dropouts",
+        f"{BY_COMMITTEE} sum.tolerated_dropouts=0.5",
+        "sum.tolerated_dropouts",
         "the loss of 1, not of 2; allowed",
     ),
     (f"{FLAMINGO} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
     (
-        f"{FLAMINGO} training.decryptors=5",
-        "training.decryptors",
+        f"{FLAMINGO} sum.decryptors=5",
+        "sum.decryptors",
         "5 is more than the 4 clients of a round; allowed: 3 to",
     ),
-    (f"{FLAMINGO} training.decryptors=1", "training.decryptors", "1 is too small; allowed: 3 or more"),
+    (f"{FLAMINGO} sum.decryptors=1", "sum.decryptors", "1 is too small; allowed: 3 or more"),
     (
-        f"{FLAMINGO} training.tolerated_dropouts=0.75",
-        "training.tolerated_dropouts",
+        f"{FLAMINGO} sum.tolerated_dropouts=0.75",
+        "sum.tolerated_dropouts",
         "of 4 decryptors 4 may be corrupt or lost, and at most 1, fewer than a third, may be",
     ),
     (
-        f"{FLAMINGO} training.corrupt_clients=0.5",
-        "training.corrupt_clients",
+        f"{FLAMINGO} sum.corrupt_clients=0.5",
+        "sum.corrupt_clients",
         "2 of 4 clients that were called may collude",
     ),
     (
-        f"{FLAMINGO} training.tolerated_dropouts=0.9",
-        "training.tolerated_dropouts",
+        f"{FLAMINGO} sum.tolerated_dropouts=0.9",
+        "sum.tolerated_dropouts",
         "0.9 leaves nobody beside the corrupt",
     ),
     (f"{PROVED} training.min_clients=9", "training.min_clients", "9 is too large: 1 of 4 clients"),
     (f"{PROVED} training.min_clients=1", "training.min_clients", "1 is too small"),
-    ("training.averaging=secagg+ training.tolerated_dropouts=0.9", "training.tolerated_dropouts", "0.9 leaves nobody"),
+    ("training.averaging=secagg+ sum.tolerated_dropouts=0.9", "sum.tolerated_dropouts", "0.9 leaves nobody"),
     ("training.averaging=secure training.min_clients=5", "training.min_clients", "5 is too large"),
 ]
 
@@ -97,10 +97,10 @@ def test_thresholds_that_no_sum_can_reach_are_refused_in_one_line(
 
 
 def test_the_tolerance_of_decryptors_follows_from_the_tolerated_dropouts(tiny: Path) -> None:
-    few = ["protocol.name=fedavg", *FLAMINGO.split(), "training.decryptors=3"]
-    assert load(tiny, [*few, "training.tolerated_dropouts=0.2"]).training.decryptors == 3  # one may be corrupt
-    with pytest.raises(ScenarioError, match=r"training\.decryptors: .* of 3 decryptors 2 may be corrupt or lost"):
-        load(tiny, [*few, "training.tolerated_dropouts=0.25"])
+    few = ["protocol.name=fedavg", *FLAMINGO.split(), "sum.decryptors=3"]
+    assert load(tiny, [*few, "sum.tolerated_dropouts=0.2"]).sum.decryptors == 3  # one may be corrupt
+    with pytest.raises(ScenarioError, match=r"sum\.decryptors: .* of 3 decryptors 2 may be corrupt or lost"):
+        load(tiny, [*few, "sum.tolerated_dropouts=0.25"])
 
 
 def test_models_that_do_not_fit_into_memory_are_refused_before_the_run(

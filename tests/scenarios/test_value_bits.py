@@ -34,9 +34,9 @@ def scenario(tiny: Path, *changes: str, faults: str = "") -> Scenario:
 def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     tiny: Path, averaging: str, weighting: str, bits: int
 ) -> None:
-    keys = (f"training.averaging={averaging}", f"training.weighting={weighting}", f"training.value_bits={bits}")
-    keys = (*keys, "training.tolerated_dropouts=0.34")
-    found = run(scenario(tiny, *keys, "training.clip=0.1", "training.rounds=2", faults=CRASH), out=tiny.parent / "run")
+    keys = (f"training.averaging={averaging}", f"training.weighting={weighting}", f"sum.value_bits={bits}")
+    keys = (*keys, "sum.tolerated_dropouts=0.34")
+    found = run(scenario(tiny, *keys, "sum.clip=0.1", "training.rounds=2", faults=CRASH), out=tiny.parent / "run")
     assert found.outcome == "completed" and found.equals_plaintext
     first, second = found.round_records
     assert first.averaged == ("client/0", "client/1", "client/3", "client/4", "client/5")
@@ -45,15 +45,15 @@ def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
 
 @pytest.mark.parametrize("largest", [1, 2])
 def test_a_client_with_more_points_counts_as_one_with_the_largest_weight(tiny: Path, largest: int) -> None:
-    keys = ("training.averaging=secure", "training.weighting=points", f"training.largest_weight={largest}")
-    found = run(scenario(tiny, *keys, "training.value_bits=8", "data.limit=240"), out=tiny.parent / "run")
+    keys = ("training.averaging=secure", "training.weighting=points", f"sum.largest_weight={largest}")
+    found = run(scenario(tiny, *keys, "sum.value_bits=8", "data.limit=240"), out=tiny.parent / "run")
     assert found.outcome == "completed" and found.equals_plaintext
 
 
 def test_a_loss_beyond_the_range_of_its_words_is_clipped(tiny: Path) -> None:
     """Each loss is clipped to 2^15; else it would carry into a word that the sum does not have."""
-    keys = ("training.averaging=secure", "training.value_bits=8", "training.learning_rate=1e9", "training.epochs=5")
-    found = run(scenario(tiny, *keys, "training.rounds=1", "training.clip=100.0"), out=tiny.parent / "run")
+    keys = ("training.averaging=secure", "sum.value_bits=8", "training.learning_rate=1e9", "training.epochs=5")
+    found = run(scenario(tiny, *keys, "training.rounds=1", "sum.clip=100.0"), out=tiny.parent / "run")
     assert [record.loss for record in found.round_records] == [32768]
 
 
@@ -62,7 +62,7 @@ def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Pat
     """Weights of up to 3, the most labels of a client, take 2 bits `more`."""
     masked = {}
     for bits in ("exact", "16", "8"):
-        keys = (f"training.value_bits={bits}", f"training.weighting={weighting}", "training.rounds=1")
+        keys = (f"sum.value_bits={bits}", f"training.weighting={weighting}", "training.rounds=1")
         one = scenario(tiny, "training.averaging=secure", *keys)
         found = run(one, out=tiny.parent / f"run{bits}")
         counted = tacit.bytes(found)
@@ -79,7 +79,7 @@ def test_few_value_bits_take_fewer_bytes_by_formula_prediction_and_run(tiny: Pat
 @pytest.mark.parametrize("bits", ["16", pytest.param("exact", marks=pytest.mark.long)])
 def test_a_prediction_with_value_bits_holds_no_model_in_memory(tiny: Path, bits: str) -> None:
     """Eight clients would each hold a model of 4 MB, and words of 8 MB."""
-    ways = ("training.averaging=secure", f"training.value_bits={bits}", "model.name=linear_embedding")
+    ways = ("training.averaging=secure", f"sum.value_bits={bits}", "model.name=linear_embedding")
     small, large = (
         scenario(tiny, *ways, f"model.embedding={width}", "data.clients=8", "training.rounds=1")
         for width in (100, 13_000)
@@ -97,7 +97,7 @@ def test_a_prediction_with_value_bits_holds_no_model_in_memory(tiny: Path, bits:
 @pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])
 def test_a_prediction_with_value_bits_has_all_rounds(tiny: Path, averaging: str) -> None:
     """Clients refuse a repeated model, and a hollow model of a few bits must not look like a repetition."""
-    ways = (f"training.averaging={averaging}", "training.value_bits=9", "training.clip=1.0", "training.rounds=4")
+    ways = (f"training.averaging={averaging}", "sum.value_bits=9", "sum.clip=1.0", "training.rounds=4")
     one = scenario(tiny, *ways, "data.clients=8")
     sent = {row.type: row.payload for row in tacit.bytes(run(one, out=tiny.parent / "run")).rows if row.payload}
     assert sent == {row.type: row.payload for row in tacit.predict(one).rows if row.payload}
@@ -152,9 +152,9 @@ def test_a_plugins_sum_with_value_bits_equals_its_oracle_and_formula(tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (["training.value_bits=1"], "value_bits"),
-        (["training.value_bits=32", "training.weighting=points", "training.largest_weight=100000000"], "at most 57"),
-        (["protocol.name=dp-fedavg", "privacy.noise_at=clients", "training.value_bits=8"], "would round the noise"),
+        (["sum.value_bits=1"], "value_bits"),
+        (["sum.value_bits=32", "training.weighting=points", "sum.largest_weight=100000000"], "at most 57"),
+        (["protocol.name=dp-fedavg", "privacy.noise_at=clients", "sum.value_bits=8"], "would round the noise"),
     ],
 )
 def test_incompatible_keys_of_value_bits_are_refused(tiny: Path, changes: list[str], problem: str) -> None:
@@ -162,13 +162,13 @@ def test_incompatible_keys_of_value_bits_are_refused(tiny: Path, changes: list[s
         run(scenario(tiny, "training.averaging=secure", *changes), out=tiny.parent / "never")
 
 
-STANDS = ("training.averaging=secure", "training.value_bits=8", "training.learning_rate=0.001", "training.rounds=6")
+STANDS = ("training.averaging=secure", "sum.value_bits=8", "training.learning_rate=0.001", "training.rounds=6")
 
 
 @pytest.mark.parametrize("averaging", ["secure", "secagg+", "prio3"])
 def test_no_round_is_opened_with_the_model_of_an_earlier_one(tiny: Path, averaging: str) -> None:
     """Clients would refuse it: they give values for a secure sum once for a model."""
-    one = scenario(tiny, *STANDS, f"training.averaging={averaging}", "training.weighting=equal", "training.clip=1")
+    one = scenario(tiny, *STANDS, f"training.averaging={averaging}", "training.weighting=equal", "sum.clip=1")
     found = run(one, out=tiny.parent / "run")
     assert found.outcome == "completed" and found.equals_plaintext and not found.lost
     first = next(number for number, record in enumerate(found.round_records, 1) if not record.cohort)

@@ -41,7 +41,7 @@ def test_the_default_is_that_of_the_paper(tiny: Path, name: str) -> None:
         (["training.update=fedprox"], "points"),
         (["training.update=scaffold"], "equal"),
         (["training.averaging=secure"], "points"),
-        (["training.averaging=prio3", "training.value_bits=8"], "equal"),
+        (["training.averaging=prio3", "sum.value_bits=8"], "equal"),
         (["training.weighting=equal"], "equal"),
         (["protocol.name=fedavg+xclp", "training.update=fedprox"], "equal"),
         (["protocol.name=scaffold", "training.weighting=points"], "points"),
@@ -116,8 +116,8 @@ def test_fedavg_averages_models_by_points(tiny: Path, tmp_path: Path) -> None:
 def test_averages_by_points_equal_the_oracle_and_the_prediction(
     tiny: Path, tmp_path: Path, averaging: str, bits: str
 ) -> None:
-    few = ["training.min_clients=3", "training.rounds=1", "training.decryptor_rounds=1"]
-    scenario = load(tiny, [*UNEVEN, *few, f"training.averaging={averaging}", f"training.value_bits={bits}"])
+    few = ["training.min_clients=3", "training.rounds=1", "sum.decryptor_rounds=1"]
+    scenario = load(tiny, [*UNEVEN, *few, f"training.averaging={averaging}", f"sum.value_bits={bits}"])
     assert scenario.training.weighting == "points"
     result = run(scenario, out=tmp_path / "run")
     assert result.outcome == "completed" and result.equals_plaintext
@@ -137,7 +137,7 @@ def test_a_run_says_how_models_are_weighed(tiny: Path) -> None:
 
 def test_a_folder_whose_weights_prio3_cannot_prove_is_refused(tiny: Path, tmp_path: Path) -> None:
     result = run(load(tiny, ["protocol.name=fedavg", "training.rounds=1"]), out=tmp_path / "run")
-    changes = ["training.averaging=prio3", "training.value_bits=8", "training.min_clients=2"]
+    changes = ["training.averaging=prio3", "sum.value_bits=8", "training.min_clients=2"]
     with pytest.raises(ScenarioError, match=r'"points" does not go with .*"prio3".*allowed: "equal", the default with'):
         load(result.folder, changes)
     assert load(result.folder, [*changes, "training.weighting=equal"]).training.averaging == "prio3"
@@ -147,7 +147,7 @@ def test_coded_masks_refuse_weights_beyond_their_field(tiny: Path) -> None:
     changes = [*UNEVEN, "training.averaging=lightsecagg", "training.min_clients=3"]
 
     def wide(bits: int, *more: str) -> Scenario:
-        return load(tiny, [*changes, f"training.value_bits={bits}", *more])
+        return load(tiny, [*changes, f"sum.value_bits={bits}", *more])
 
     with pytest.raises(
         ScenarioError, match=r'weights of up to \d+; allowed: 2 to (2\d), or training.weighting = "equal"'
