@@ -14,6 +14,7 @@ themselves. The area under the ROC curve follows from no such counts. Other task
 (`Task.metrics`); for these parties add number times points, and points.
 """
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tacit.parties.learning.tasks import Classification, Task, task_of
 
 __all__ = [
     "OF_CLASSES",
+    "ClassCounts",
     "Counts",
     "Metric",
     "by_class",
@@ -191,6 +193,11 @@ class Counts:
         return self.sums[1:].astype(np.int64).reshape(self.spec.classes, self.spec.classes)
 
     @property
+    def confusion(self) -> NDArray[np.int64] | None:
+        """The counts (C, C) of a task with classes; else None."""
+        return self.of_classes if has_classes(self.spec) else None
+
+    @property
     def points(self) -> int:
         """How many points were tested."""
         return int(self.of_classes.sum()) if has_classes(self.spec) else int(self.sums[1])
@@ -204,3 +211,26 @@ class Counts:
         if has_classes(self.spec):
             return loss | of_classes(self.of_classes)
         return loss | {name: float(one) / self.points for name, one in zip(self.names, self.sums[2:], strict=True)}
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """How many points of each class are predicted to be of each class, as numbers, for predictions without a loss."""
+
+    sums: NDArray[np.float64]
+
+    @property
+    def confusion(self) -> NDArray[np.int64]:
+        """The counts (C, C)."""
+        side = math.isqrt(len(self.sums))
+        return self.sums.astype(np.int64).reshape(side, side)
+
+    @property
+    def points(self) -> int:
+        """How many points were tested."""
+        return int(self.sums.sum())
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The accuracy, balanced accuracy and macro F1 over all points; {} without points."""
+        return of_classes(self.confusion)

@@ -41,8 +41,7 @@ Nobody can check figures: a client can send any. As no noise covers them, `dp-fe
 too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +56,7 @@ from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.round import PRIVATE, Called, Record
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds.rounds import RoundsClient
+from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, figures_in, numbers_in
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
@@ -64,55 +64,12 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "EVALUATION", "SUMMED_EVALUATION", "EvaluatingClient", "EvaluatingServer", "Evaluation", "ModelToTest",
-    "SummedEvaluation", "Tested", "tested_of",
+    "SummedEvaluation", "tested_of",
 ]  # fmt: skip
-
-STEP = "train.evaluate"
-_SHARES = (10, 90)
-
 
 class ModelToTest(Message):
     announces: ClassVar[bool] = True
     model: bytes
-
-
-class Figures(Message):
-    sums: bytes
-
-
-@dataclass(frozen=True)
-class Tested:
-    """The figures of the clients that answered: the sums over all, and each client's own, by its name.
-
-    With figures that a secure sum has added, `each` is empty, and `clients` is the number of clients in the sums.
-    """
-
-    total: metrics.Counts
-    each: Mapping[str, metrics.Counts]
-    clients: int = 0
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """The metrics over all points, the number of clients and points, and how the first metric spreads over clients.
-
-        The spread is that of the task's score, of the accuracy where clients send counts of classes, or of the loss if
-        there is neither: its mean, its 10th and 90th percentile, and the worst. Each client counts alike; those without
-        points do not count. Sums have no spread.
-        """
-        found = self.total.metrics
-        if not found:
-            return {}
-        if not self.each:
-            return found | {"clients": float(self.clients), "points": float(self.total.points)}
-        task = task_of(self.total.spec.task)
-        name = next(one for one in (task.score, "accuracy", "loss") if one in found)
-        larger = task.larger_is_better if name == task.score else name == "accuracy"
-        values = np.array([one.metrics[name] for one in self.each.values() if one.points])
-        low, high = np.percentile(values, _SHARES)
-        worst = values.min() if larger else values.max()
-        spread = {"mean": values.mean(), "p10": low, "p90": high, "worst": worst}
-        counted = {"clients": float(len(values)), "points": float(self.total.points)}
-        return found | {f"{name}_{key}": float(value) for key, value in spread.items()} | counted
 
 
 def tested_of(
@@ -123,12 +80,14 @@ def tested_of(
 
     `summed`: the sums that a secure sum has added, the number of clients first.
     """
+    task = task_of(spec.task)
+    score = task.score, task.larger_is_better
     if summed is not None:
-        return Tested(metrics.Counts(spec, names, summed[1:]), {}, int(summed[0]))
+        return Tested(metrics.Counts(spec, names, summed[1:]), {}, int(summed[0]), *score)
     if not sent:
         return None
     total = metrics.Counts(spec, names, np.sum([*sent.values()], axis=0))
-    return Tested(total, {name: metrics.Counts(spec, names, one) for name, one in sent.items()})
+    return Tested(total, {name: metrics.Counts(spec, names, one) for name, one in sent.items()}, 0, *score)
 
 
 class EvaluatingClient(FedAvgClient):
@@ -144,7 +103,7 @@ class EvaluatingClient(FedAvgClient):
         await self.unless_over(self._evaluate(message.model))
 
     async def _evaluate(self, model: bytes) -> None:
-        with self.step(STEP):
+        with self.step(EVALUATE):
             self.send(self.server, Figures(await self._sums(model)))
 
     async def _sums(self, model: bytes) -> bytes:
@@ -161,8 +120,8 @@ class EvaluatingClient(FedAvgClient):
         settings, points = self.settings, self.shard.test_points
         if not settings.sums_figures(self.round):
             return None
-        with self.step(STEP):
-            sums = _numbers(await self._sums(model))
+        with self.step(EVALUATE):
+            sums = numbers_in(await self._sums(model))
         if points is None or not len(points):
             return None
         found, way = np.concatenate([[1.0], sums]), settings.averaging
@@ -202,41 +161,25 @@ class EvaluatingServer(FedAvgServer):
 
     async def _evaluate(self, number: int) -> None:
         asked = [name for name in self.present if name in self.enrolled]
-        with self.step(STEP):
+        with self.step(EVALUATE):
             self.advance(number, self.attempt + 1)
             self.broadcast(asked, ModelToTest(self.model))
             found = await self.collect(Figures, asked, deadline=self.settings.deadline)
-            spec, names = self.settings.spec, self.settings.metric_names
-            self.sent = understood(self, found.answers, lambda name, answer: _sums(answer.sums, spec, names))
+            counting = metrics.counting(self.settings.spec, self.settings.metric_names)
+            self.sent = understood(self, found.answers, lambda name, answer: figures_in(answer.sums, counting))
             self.tested_in = number
             missing = [name for name in asked if name not in self.sent]
             self.lose(missing, "its figures never came: left out of this evaluation")
-
-
-def _sums(sent: bytes, spec: ModelSpec, names: Sequence[str]) -> NDArray[np.float64]:
-    """The figures that a client sent. Raises ValueError if they are invalid."""
-    if len(sent) != 8 * metrics.width(spec, names):
-        raise ValueError(f"figures of {len(sent)} bytes, not {8 * metrics.width(spec, names)}")
-    found = _numbers(sent)
-    if not np.isfinite(found).all():
-        raise ValueError("figures that are infinite or not a number")
-    counts = found[1:] if metrics.has_classes(spec) else found[1:2]
-    if (counts < 0).any() or (counts != np.floor(counts)).any() or counts.sum() > 2**53:
-        raise ValueError("counts that are no numbers of points")
-    return found
-
-
-def _numbers(sent: bytes) -> NDArray[np.float64]:
-    return np.frombuffer(sent, "<f8").astype(np.float64)
 
 
 class Evaluation(Part):
     """Federated evaluation as a part of training."""
 
     takes = (
-        Step("client", STEP, "test the new model on the points that it holds out, and send the figures"),
-        Step("server", STEP, "send the new model to be tested, and add the figures that come in time"),
+        Step("client", EVALUATE, "test the new model on the points that it holds out, and send the figures"),
+        Step("server", EVALUATE, "send the new model to be tested, and add the figures that come in time"),
     )
+    messages = (ModelToTest, Figures)
     uses = ("training.evaluation", "data.held_out")
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
@@ -261,7 +204,7 @@ class Evaluation(Part):
 class SummedEvaluation(Part):
     """Federated evaluation whose figures the secure sum of a round adds, as a part of training."""
 
-    takes = (Step("client", STEP, "test the model that the round begins with on the points that it holds out"),)
+    takes = (Step("client", EVALUATE, "test the model that the round begins with on the points that it holds out"),)
     messages = ()
     uses = Evaluation.uses
 

@@ -21,7 +21,7 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
 from tacit.protocols.federated.byzantine import sent_model
-from tacit.protocols.federated.evaluation import Tested, tested_of
+from tacit.protocols.federated.evaluation import tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.promises import (
@@ -39,14 +39,12 @@ from tacit.protocols.privacy import removable
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
+from tacit.protocols.rounds.tested import Tested
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
 __all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
-
-_MOST_NAMED = 200
-"""The most clients whose figures are in a result."""
 
 _MOST_HELD = 1 << 29
 """The most bytes of clients' models kept until the end of a round, for comparison with its average."""
@@ -60,7 +58,7 @@ class TrainedRound(HeldRound, frozen=True, kw_only=True):
     task's score, `validation` the score on held-out points, `pseudo_accuracy` the accuracy of the pseudo-labels used
     for training; None if not measured. `equals_plaintext`: true if the model equals the plain average of the models in
     `averaged`; None if not compared. `metrics`: the other metrics on the test points, the score first where it is not
-    the accuracy. `evaluation`: figures from the clients (`evaluation.Tested`). `fit`: the means over the averaged
+    the accuracy. `evaluation`: figures from the clients (`rounds.tested`). `fit`: the means over the averaged
     clients of the figures that local training of one's own returned.
     """
 
@@ -384,14 +382,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def _evaluated(self) -> dict[str, Any]:
         """The fields of the result on the last evaluation by clients."""
         tested = self._tested()
-        if tested is None:
-            return {}
-        found: dict[str, Any] = dict(evaluation=tested.figures)
-        each = {name: one.metrics for name, one in tested.each.items() if one.points}
-        found["evaluation_by_client"] = each if len(each) <= _MOST_NAMED else {}
-        if has_classes(tested.total.spec):
-            found["evaluation_by_class"] = by_class(tested.total.of_classes, self._classes)
-        return found
+        return {} if tested is None else tested.fields(self._classes)
 
     def _scored(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings
