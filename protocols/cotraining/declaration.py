@@ -16,6 +16,7 @@ from tacit.parties.learning.learner import Learner as LearnerOfClient
 from tacit.parties.learning.learner import SoftLearner
 from tacit.parties.learning.spec import LEARNERS, MODELS
 from tacit.protocols.cotraining.byzantine import LIES
+from tacit.protocols.cotraining.evaluation import EVALUATION, SUMMED_EVALUATION
 from tacit.protocols.cotraining.experiment import (
     CotrainingRun,
     exchanges_of,
@@ -31,7 +32,16 @@ from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
 from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
-from tacit.protocols.cotraining.round import AGREE, LEARN, OPEN, STUDENT, AskedCounts, CotrainingRound, LocalPredictions
+from tacit.protocols.cotraining.round import (
+    AGREE,
+    LEARN,
+    OPEN,
+    STUDENT,
+    AskedCounts,
+    CotrainingRound,
+    LocalPredictions,
+    first_question,
+)
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
@@ -81,23 +91,34 @@ def cotraining_takings(
     among, clients = Among(*counted(shards), classes), len(shards)
     down = {"CotrainingRound": clients * (rounds - 1) * method.sharing.merged_size(points, classes)}
     questions, asked = questions_of(tables), asked_points(tables, parts, list(shards.values()))
+    evaluated = evaluated_rounds(tables, rounds)
+    tested = [((EVALUATION,), among)] * (len(evaluated) if tables.training.evaluation == "plain" else 0)
     if (hidden := votes_of(tables)) is not None:
         found: list[tuple[Sequence[Taken], Among]] = []
         for number in range(rounds):
             words = points + asked * (number >= rounds - questions)
             summed = replace(among, dimension=words, history=(among.names,) * number)
             if isinstance(hidden, SecureVotes):
-                sizes = hidden.settings(words, classes, 0.0)
+                summing = tables.training.evaluation == "secure" and number + 1 in evaluated
+                sizes = hidden.settings(words, classes, 0.0, 1 + classes**2 if summing else 0)
                 summed = replace(summed, dimension=sizes.dimension, word_bits=sizes.word_bits, sum=hidden.sum)
             found.append(((votes,), summed))
         if isinstance(hidden, ProvedVotes):
             found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
-        return [*found, ((Stated(down | counts),), among)]
+        return [*found, *tested, ((Stated(down | counts),), among)]
     mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
     answer = method.sharing.size(asked, classes) if asked else 0
     up = (clients * rounds - mute) * method.sharing.size(points, classes) + clients * questions * answer
-    return [((Stated(down | {"LocalPredictions": up}),), among)]
+    return [*tested, ((Stated(down | {"LocalPredictions": up}),), among)]
+
+
+def evaluated_rounds(tables: CotrainingTables, rounds: int) -> list[int]:
+    """The numbers of the rounds, of `rounds`, in which clients test their models."""
+    every = tables.training.evaluate_every
+    if tables.training.evaluation == "none":
+        return []
+    return [number for number in range(1, rounds + 1) if number % every == 0 or number == rounds]
 
 
 def proved_takings(
@@ -286,6 +307,8 @@ class Proving(Part):
     uses = ("protocol.identity",)
 
 
+TESTS = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION, "secure": SUMMED_EVALUATION})
+
 VOTES = Choice("cotraining.votes", WithSums({"plain": Shared()}, Voting, {"prio3": Proving()}))
 
 
@@ -319,11 +342,15 @@ class Cotraining(Declaration):
         private: tuple[Part, ...] = () if self.spends is None else (Private(self.estimates),)
         private += (NoisyCounts(),) if _VOTES_EPSILON[0] in self.own_keys else ()
         votes = VOTES if "cotraining.votes" in self.own_keys else Shared()
-        return (ENROLMENT, *private, Calling(), RANDOMISED_LABELS, votes, AGREE, *((STUDENT,) if self.student else ()))
+        student = (STUDENT,) if self.student else ()
+        return (ENROLMENT, *private, Calling(), RANDOMISED_LABELS, votes, AGREE, *student, TESTS)
 
     @property
     def learned(self) -> Mapping[str, str]:
-        said = {"server": f"each client's numbers of points and labels; {self.shares}", "client": self.returns}
+        server = f"each client's numbers of points and labels; {self.shares}"
+        for tests in (EVALUATION, SUMMED_EVALUATION) if self.spends is None else ():
+            server += f"; {tests.learned['server']}"
+        said = {"server": server, "client": self.returns}
         if "cotraining.votes" in self.own_keys:
             said["helper"] = f"with prio3 votes: {HELPER_LEARNS}"
         return said
@@ -460,7 +487,8 @@ def attacked_predictions(tables: CotrainingTables) -> AttackedMessages:
         return read
 
     last, _ = exchanges_of(tables, method_of(tables))
-    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), (last, 2), reader)
+    since = last, first_question(tables.training.evaluation != "none")
+    return AttackedMessages(sharing.needs, LocalPredictions, questions_of(tables), since, reader)
 
 
 def attacked_counts(tables: CotrainingTables) -> AttackedMessages:
@@ -527,10 +555,7 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
     if parts.public is None and method_of(tables).sharing.needs != "nothing":
         problem = f"0 is too small: {name} shares predictions of public points; allowed: 1 or more"
         raise Problem("public.size", problem)
-    if tables.training.evaluation != "none":
-        asked = toml(tables.training.evaluation)
-        problem = f"{asked} lets all clients test one model, and in {name} each has a model of its own"
-        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
+    _check_evaluation(tables)
     if tables.model.private:
         problem = "has no effect where clients share no model: in co-training, all of a network stays with its client"
         raise Problem("model.private", f"{problem}; allowed: []")
@@ -560,6 +585,31 @@ def check_cotraining(tables: CotrainingTables, parts: Parts, dealt: Sequence[Sha
     if settings.method.training.labelled and not (settings.public.labels >= 0).any():
         problem = f"{toml(source)} has labels of other classes, and {name} learns those of the public points"
         raise Problem("public.source", f"{problem}; allowed: none")
+
+
+def _check_evaluation(tables: CotrainingTables) -> None:
+    """Raise Problem for an evaluation by clients without points, noise or a sum."""
+    asked, name = toml(tables.training.evaluation), tables.protocol.name
+    if tables.training.evaluation == "none":
+        return
+    noisy = "privacy.votes_epsilon" if tables.privacy.votes_epsilon != "none" else ""
+    noisy = "privacy.label_epsilon" if tables.privacy.label_epsilon != "none" else noisy
+    if noisy := name if name.startswith("dp-") else noisy:
+        problem = f"{asked} reveals figures of labels without noise, which {noisy} promises not to reveal"
+        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
+    if not tables.data.held_out:
+        problem = f"0 leaves clients no points of their own to test on, and training.evaluation is {asked}"
+        raise Problem("data.held_out", f"{problem}; allowed: more than 0, such as 0.2")
+    if tables.training.evaluation != "secure":
+        return
+    if not method_of(tables).sharing.countable:
+        problem = f"{asked} adds figures in the secure sum of votes, and {name} counts no votes"
+        raise Problem("training.evaluation", f'{problem}; allowed: "plain" or "none"')
+    if not isinstance(votes_of(tables), SecureVotes):
+        votes = tables.cotraining.votes
+        why = "which has none" if votes == "plain" else "whose proofs are of one label for each point, not of figures"
+        problem = f"{asked} adds figures in the secure sum of votes, and cotraining.votes is {toml(votes)}, {why}"
+        raise Problem("training.evaluation", f'{problem}; allowed: cotraining.votes = "secure", or "plain" or "none"')
 
 
 def _learner_key(tables: CotrainingTables) -> str:

@@ -14,6 +14,7 @@ from tacit.parties.learning.spec import LEARNERS
 from tacit.parties.party import Party
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.dd import SoftLabels
+from tacit.protocols.cotraining.evaluation import EvaluatingCotrainingClient, EvaluatingCotrainingServer
 from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.fedmd import DigestAndRevisit
 from tacit.protocols.cotraining.keys import CotrainingTables
@@ -128,8 +129,11 @@ class CotrainingRun:
         if isinstance(votes := self.settings.votes, ProvedVotes) and noise is not None:
             self.settings = replace(self.settings, votes=replace(votes, noise=noise))
             spending = spending_on_counts(tables.privacy, tables.entropy, noise)
-        self.clients = setting.randomised.clients(CotrainingClient, self.settings)
-        self.server = CotrainingServer(world, tuple(setting.shards), self.settings, **setting.access("server"))
+        client, server = CotrainingClient, CotrainingServer
+        if self.settings.evaluated_every:
+            client, server = EvaluatingCotrainingClient, EvaluatingCotrainingServer
+        self.clients = setting.randomised.clients(client, self.settings)
+        self.server = server(world, tuple(setting.shards), self.settings, **setting.access("server"))
         self.helpers: tuple[Party, ...] = ()
         if isinstance(votes := self.settings.votes, ProvedVotes):
             patience, deadline = self.settings.patience, self.settings.deadline
@@ -164,6 +168,8 @@ class CotrainingRun:
                 client.plan(training.work(client.learner, number == 1, known, points, targets, settings.period))
                 if sharing.needs != "nothing":
                     client.plan(client.learner.predict_work(points))
+                if settings.evaluates(number) and client.shard.test_points is not None:
+                    client.plan(client.learner.predict_work(len(client.shard.test_points)))
 
 
 def votes_noise(tables: CotrainingTables, settings: CotrainingSettings) -> AggregatorNoise | None:
@@ -248,6 +254,8 @@ def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
         min_clients=tables.training.fewest(),
         deadline=duration(tables.protocol.deadline),
         votes=votes_of(tables),
+        evaluated_every=0 if tables.training.evaluation == "none" else tables.training.evaluate_every,
+        summed_figures=tables.training.evaluation == "secure",
     )
 
 

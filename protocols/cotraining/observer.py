@@ -6,13 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
+from tacit.protocols.cotraining.evaluation import tested_of
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
 from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.simulated import CLIENTS, prefixed, shown_of_clients
 from tacit.protocols.rounds.observer import HeldRound, RoundsObserver, testing_points
 from tacit.protocols.rounds.rounds import Enrolled
 from tacit.sim.faults import Fault
@@ -28,7 +31,7 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     consensus after the round. `changed` is the share whose label changed, appeared or vanished (None in the first round
     and in a lost one). `agreed_accuracy` is the share of labels that are right, if known. `accuracy` is the mean over
     the models of the clients that are up, `deviation` their standard deviation, on the test points; with a student,
-    only the student is measured. None means not measured.
+    only the student is measured. None means not measured. `evaluation`: figures from the clients (`rounds.tested`).
     """
 
     columns: ClassVar[tuple[str, ...]] = ("answered", "agreed", "changed", "right", "accuracy", "deviation")
@@ -39,6 +42,14 @@ class CotrainedRound(HeldRound, frozen=True, kw_only=True):
     agreed_accuracy: float | None
     accuracy: float | None
     deviation: float | None
+    evaluation: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def own(self) -> dict[str, float]:
+        return prefixed("clients' ", shown_of_clients(self.evaluation))
+
+    @property
+    def measured(self) -> dict[str, float]:
+        return prefixed(CLIENTS, self.evaluation)
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -71,6 +82,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         super().__init__(world, clients, server, faults, every)
         self._clients, self._model_bytes = Present(clients), model_bytes
         self._test, self.measured_on = testing_points(parts, clients)
+        self._classes = tuple(map(str, parts.held.classes))
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
 
     def state(self) -> Any:
@@ -94,6 +106,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             labels_digest=hashlib.sha256(server.agreed).hexdigest(),
             model_digest=hashlib.sha256(b"".join(states.values())).hexdigest(),
             keep=partial(_save, states, server.agreed),
+            **({} if (tested := tested_of(server)) is None else tested.fields(self._classes)),
         )
 
     def keep(self, record: Record, *, measured: bool) -> None:
@@ -115,8 +128,14 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
             agreed_accuracy=float((now == truth)[counted].mean()) if now is not None and counted.any() else None,
             accuracy=accuracy,
             deviation=deviation,
+            evaluation=self._evaluation(record.number),
         )
         self.tell(one)
+
+    def _evaluation(self, number: int) -> dict[str, float]:
+        """The figures of clients that have tested their models in round `number`; {} if none have."""
+        tested = tested_of(self._server) if getattr(self._server, "tested_in", 0) == number else None
+        return {} if tested is None else tested.figures
 
     def _message_bytes(self) -> dict[str, int]:
         settings = self._server.settings

@@ -6,6 +6,8 @@
 | train.open | CotrainingRound | server -> each client | `merged_size`; at first 0 | the last round's consensus |
 | cotrain.predict | LocalPredictions | client -> server | `size` | its learner's predictions for the public points |
 
+Clients may test their models, too (`evaluation`).
+
 Sizes are those of the algorithm's `Sharing`. Paper: Abourayya et al., Little is enough: boosting privacy by sharing
 only hard labels in federated semi-supervised learning, Algorithm 1 (FedCT). Its T rounds of local training with a
 communication every b are here T / b rounds with b fits each (`period`). What clients agree on in the last round is not
@@ -60,6 +62,7 @@ from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import may_answer, refuse
 from tacit.protocols.sums.sum import END, SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of
@@ -69,7 +72,7 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "AGREE", "IN_PLACE_OF_MODELS", "LEARN", "OPEN", "STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer",
-    "CotrainingSettings", "LocalPredictions", "Record",
+    "CotrainingSettings", "LocalPredictions", "Record", "first_question",
 ]  # fmt: skip
 
 OPEN = Step("server", "train.open", "send all clients the last round's consensus")
@@ -100,6 +103,12 @@ class AskedCounts(Message):
     voters: int
 
 
+def first_question(evaluated: bool) -> int:
+    """The attempt of the last round in which a curious server asks for the first time; `evaluated`: clients test their
+    models in it."""
+    return 3 if evaluated else 2
+
+
 @dataclass(frozen=True)
 class CotrainingSettings:
     """The public settings of co-training.
@@ -108,7 +117,8 @@ class CotrainingSettings:
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
     as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times.
     `byzantine` has the attack of each Byzantine client, by its name. `votes` is the private way of counting labels, or
-    None.
+    None. Clients test their models every `evaluated_every` rounds (0: never) and after the last one (`evaluation`);
+    with `summed_figures` the sum of votes adds their figures.
     """
 
     method: CotrainingMethod
@@ -124,6 +134,21 @@ class CotrainingSettings:
     questions: int = 0
     byzantine: Mapping[str, Lie] = field(default_factory=dict)
     votes: SecureVotes | ProvedVotes | None = None
+    evaluated_every: int = 0
+    summed_figures: bool = False
+
+    def evaluates(self, number: int) -> bool:
+        """Return true if clients test their models in round `number`."""
+        return self.evaluated_every > 0 and (number % self.evaluated_every == 0 or number == self.rounds)
+
+    def figures_in(self, number: int) -> int:
+        """The words that figures take in the sum of votes of round `number`: 1 and the counts, or none."""
+        return 1 + self.classes**2 if self.summed_figures and self.evaluates(number) else 0
+
+    @property
+    def first_question(self) -> int:
+        """The attempt of the last round in which a curious server asks for the first time, without a sum of votes."""
+        return first_question(self.evaluated_every > 0)
 
     def asks(self, number: int) -> bool:
         """Return true if a curious server asks in a secure sum of votes of round `number`."""
@@ -144,7 +169,7 @@ class CotrainingSettings:
         """The settings of the secure sum of votes of round `number`."""
         if not isinstance(self.votes, SecureVotes):
             raise ValueError("votes are not counted in a secure sum")
-        return self.votes.settings(len(self.voted(number)), self.classes, self.deadline)
+        return self.votes.settings(len(self.voted(number)), self.classes, self.deadline, self.figures_in(number))
 
     @property
     def grace(self) -> float:
@@ -159,6 +184,7 @@ class CotrainingSettings:
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         summed = 0 if self.votes is None else self.votes.waits(len(self.learners))
+        summed += self.evaluated_every > 0 and not self.summed_figures
         return (1 + (2 + summed) * self.rounds + self.questions) * self.deadline
 
 
@@ -211,11 +237,10 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
     async def take_part(self, call: CotrainingRound) -> None:
         settings, learner = self.settings, self.learner
         sharing, public = settings.method.sharing, settings.public
-        if (
-            self.attempt > 1 and settings.asked is not None and settings.votes is None
-        ):  # opened again, for forged points
-            if self.attempt > 1 + settings.questions:
-                refuse(self, f"answer question {self.attempt - 1}: {settings.questions} were agreed on")
+        question = self.attempt - settings.first_question
+        if question >= 0 and settings.asked is not None and settings.votes is None:  # opened again, for forged points
+            if question >= settings.questions:
+                refuse(self, f"answer question {question + 1}: {settings.questions} were agreed on")
                 return
             await self._answer(settings.asked, self.learnt, None, asked=True)
             return
@@ -271,8 +296,13 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         words = packed(labels, points, settings.classes)
         if lie is not None and labels is not None:
             words = lie.words(words, self.entropy("false vote").bytes(32))
+        words = np.concatenate([words, await self.figures(state)])
         await votes.sum.contribute(self, lambda: votes.whole.split(words), settings.summed(self.round))
         await self._hear_counts()
+
+    async def figures(self, state: bytes | None) -> NDArray[np.uint64]:
+        """The words of this client's figures in the sum of votes of its round; none if it tests nothing there."""
+        return np.zeros(0, np.uint64)
 
     async def _hear_counts(self) -> None:
         """Wait for the counts that a curious server announces.
@@ -365,7 +395,7 @@ def _labels(
 class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
     """The server. It stores the last consensus in `agreed`, b"" before the first; `student` is its learner's state."""
 
-    attributes = ("agreed", "student")
+    attributes: ClassVar[tuple[str, ...]] = ("agreed", "student")
     record_type = Record
     agreed = b""
     student = b""
@@ -375,7 +405,7 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         settings = self.settings
         for number in range(settings.questions if settings.votes is None else 0):
             with self.step("train.open"):
-                self.advance(settings.rounds, 2 + number)
+                self.advance(settings.rounds, settings.first_question + number)
                 self.broadcast(self.clients, CotrainingRound(b""))
             with self.step("cotrain.agree"):  # on nothing
                 await self.collect(LocalPredictions, self.clients, deadline=settings.deadline)
@@ -428,6 +458,9 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
         else:
             total = await votes.sum.total(self, members, settings.summed(number))
             contributors, ring = total.contributors, votes.whole.joined(total.ring)
+            if figures := settings.figures_in(number):
+                ring, further = ring[:-figures], ring[-figures:]
+                self.take_figures(further)
         with self.step("cotrain.agree"):
             if isinstance(votes, SecureVotes):
                 try:
@@ -450,6 +483,9 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
                 asked = counts[public:].clip(0, 2**16 - 1).astype("<u2").tobytes()
                 self.broadcast(contributors, AskedCounts(asked, voters))
         return contributors
+
+    def take_figures(self, words: Ring) -> None:
+        """Take the sums of clients' figures from the sum of votes: `words`, the number of clients first."""
 
     async def _collect(self, members: Sequence[str]) -> dict[str, bytes]:
         settings = self.settings

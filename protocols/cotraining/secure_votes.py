@@ -60,9 +60,10 @@ class SecureVotes:
         """The most deadlines that the sum takes, including its set-up."""
         return self.sum.waits_among(clients)
 
-    def settings(self, points: int, classes: int, deadline: float) -> SumSettings:
-        """The settings of the sum."""
-        return self.whole.settings(SumSettings(words_of(points, classes), self.called, self.least, deadline))
+    def settings(self, points: int, classes: int, deadline: float, figures: int = 0) -> SumSettings:
+        """The settings of the sum. `figures`: the further words that it adds (`evaluation`)."""
+        words = words_of(points, classes) + figures
+        return self.whole.settings(SumSettings(words, self.called, self.least, deadline))
 
 
 @dataclass(frozen=True)

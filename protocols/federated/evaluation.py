@@ -67,6 +67,7 @@ __all__ = [
     "SummedEvaluation", "tested_of",
 ]  # fmt: skip
 
+
 class ModelToTest(Message):
     announces: ClassVar[bool] = True
     model: bytes

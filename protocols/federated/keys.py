@@ -260,7 +260,8 @@ class Training(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`plain`: after each round that is tested, the server sends the model to all clients. They test it on "
             "the points that they hold out (`data.held_out`) and send figures, which the server adds. `secure`: the "
             "clients of a round test the model with which it begins, and the secure sum of the round adds their "
-            "figures, so the server sees only the sums; needs a secure `training.averaging`. With an outline of "
+            "figures, so the server sees only the sums; needs a secure `training.averaging`. In co-training, clients "
+            "test their own models, and `secure` needs a secure sum of votes (`cotraining.votes`). With an outline of "
             "private files and no test points, `plain` is the default, with a fifth of the points."
         ),
     ] = "none"

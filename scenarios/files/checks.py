@@ -96,7 +96,8 @@ _HELD_OUT = 0.2
 def _tested_by_clients(scenario: Scenario) -> Scenario:
     """The scenario with evaluation by clients, if its protocol has it and no privacy forbids it."""
     uses, privacy = PROTOCOLS[scenario.protocol.name].uses, scenario.privacy
-    if "data.held_out" not in uses or "privacy.epsilon" in uses or privacy.label_epsilon != "none":
+    noisy = privacy.label_epsilon != "none" or privacy.votes_epsilon != "none"
+    if "data.held_out" not in uses or "privacy.epsilon" in uses or noisy:
         return scenario
     data = msgspec.structs.replace(scenario.data, held_out=scenario.data.held_out or _HELD_OUT)
     return msgspec.structs.replace(

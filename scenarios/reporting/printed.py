@@ -144,8 +144,9 @@ def metric_lines(result: Result) -> list[Labelled]:
         clients, points = (f"{int(tested[name]):,} {name}" for name in ("clients", "points"))
         if not (score := spread_of(tested)):
             over = {name: value for name, value in tested.items() if name not in ("clients", "points")}
-            of = "of the model that the last tested round began with"
-            lines.append(Labelled("clients", f"{_figures(over)}   ({points} of {clients}, held out, summed; {of})"))
+            # Clients of co-training, which has messages of its own, test the models that they have learnt in the round.
+            of = "" if result.message_bytes else "; of the model that the last tested round began with"
+            lines.append(Labelled("clients", f"{_figures(over)}   ({points} of {clients}, held out, summed{of})"))
             return lines
         spread = {name: tested[f"{score}_{name}"] for name in ("mean", "p10", "p90", "worst")}
         over = {name: value for name, value in tested.items() if not name.startswith(f"{score}_")}

@@ -195,7 +195,6 @@ def test_metrics_change_no_trace_and_are_in_every_view(file: Path, tmp_path: Pat
         (["protocol.name=dp-fedavg", "privacy.epsilon=8"], "figures of labels without noise, which dp-fedavg"),
         (["privacy.label_epsilon=2"], "figures of labels without noise, which privacy.label_epsilon"),
         (["protocol.name=fedbuff"], "training.evaluation: .plain. lets all clients test .* in fedbuff clients are at"),
-        (["protocol.name=fedct", "public.size=40"], "training.evaluation: .* and in fedct each has a model of its own"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_an_error_before_the_run(file: Path, changes: list[str], message: str) -> None:
