@@ -1,6 +1,6 @@
 # `make demo` runs the main job, `make test` the tests on all cores, `make test-long` the costly ones, `make lint`
 # the style and type checks, `make chaos SEED=7` a broad hour of random faults, `make docs` the site in build/site,
-# `make mutants` plants fifty bugs to see who finds them.
+# `make mutants` plants 51 bugs to see who finds them.
 # Each first makes the environment that it needs in $(VENV), once, and again when what is installed from has changed.
 #
 # Environments hold the exact versions of $(LOCK), which `make lock` renews. `make newest` and `make oldest` test with

@@ -1,6 +1,6 @@
 """Twenty bugs to plant, one at a time, to test if chaos and the tests find them (`make mutants`).
 
-`unseen` has thirty more.
+`unseen` has thirty-one more.
 """
 
 from dataclasses import dataclass

@@ -24,6 +24,6 @@ def test_every_planted_bug_can_be_applied(bug: Bug) -> None:
         assert f"def {test}" in (ROOT / file).read_text()
 
 
-def test_fifty_bugs_are_planted_in_four_packages() -> None:
-    assert (len(PLANTED), len(UNSEEN), len({bug.name for bug in (*PLANTED, *UNSEEN)})) == (20, 30, 50)
+def test_fifty_one_bugs_are_planted_in_four_packages() -> None:
+    assert (len(PLANTED), len(UNSEEN), len({bug.name for bug in (*PLANTED, *UNSEEN)})) == (20, 31, 51)
     assert {bug.file.partition("/")[0] for bug in PLANTED} == {"sim", "parties", "protocols", "scenarios"}

@@ -230,4 +230,11 @@ UNSEEN = (
         "rounding = 30 * (len(shares) + 8)",
         "tests/scenarios/test_judging.py::test_an_error_of_a_few_roundings_of_float32_is_allowed_and_no_more",
     ),
+    _bug(
+        "a share of the clients is rounded as a number of floating point",
+        "sim/shares.py",
+        "return Fraction(str(float(share))) * whole",
+        "return Fraction(share * whole)",
+        "tests/chaos/test_absent_clients.py::test_shares_are_rounded_exactly",
+    ),
 )

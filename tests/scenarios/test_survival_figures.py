@@ -1,6 +1,6 @@
 """The distribution of a cost over runs: the 95th percentile is the least value that 95 % of the runs do not exceed."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -12,7 +12,9 @@ from tacit.scenarios.sweeping.survival import Survival
 LOADED = read("xclp-digits", ["data.limit=60"])
 
 
-@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=130))
+@given(st.integers(1, 130).flatmap(lambda runs: st.lists(st.integers(0, 10**9), min_size=runs, max_size=runs)))
+@example([*range(20)])  # the first number of runs at which the percentile is not the maximum
+@example([*range(100)])
 def test_the_95th_percentile_is_the_least_value_that_95_percent_of_runs_do_not_exceed(sizes: list[int]) -> None:
     fate = Fate(0, "completed", Reason(), 0, 0.0, 0, ())
     fates = tuple(structs.replace(fate, bytes=size) for size in sizes)
