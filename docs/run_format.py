@@ -30,9 +30,9 @@ later one. `format` in `result.json` is the same number. Format 2 differs from f
   may read at any time. A run that is killed leaves all that was written; copy `run.sqlite-wal` with
   it then. Once a run has ended there is one file, unless somebody was reading it just then.
 - Events are recorded in the order in which they happened; at equal times that is the order of `n`, which also counts
-  the beginnings and ends of waits. The trace hash is of all rows of `events` but those of the kind `resend`, metrics of
-  rounds and `sleeps`. The columns from `message` to `receiver` and from `fact` on are not hashed, and of a step, a loss
-  and a refused message neither are round and attempt.
+  the beginnings and ends of waits. The trace hash is of all rows of `events` but those of the kinds `resend`, `carry`,
+  `stretch` and `processor`, metrics of rounds and `sleeps`. The columns from `message` to `receiver` and from `fact` on
+  are not hashed, and of a step, a loss and a refused message neither are round and attempt.
 - Contents of messages are not recorded, but for an [attack]; `digest` is the same for equal ones.
 - Not recorded, and so not known: what a party's program did between its events; the queue in which a packet waited for
   bandwidth (a long hop does not say whether latency or the queue made it so); waits of no duration, whose messages were

@@ -60,9 +60,10 @@ class Event(msgspec.Struct, array_like=True, frozen=True):
     `time` is in virtual seconds. `kind` is one of send, relay, deliver, lose, drop (messages); enter, leave (steps);
     compute; fault; metric; outcome; and, in neither hash, resend: a part of a message that TCP sends again; carry: the
     end of a transfer over a link that took `value` seconds, without its latency, only with `Conditions.times`, without
-    a `peer` if the copy was lost; and stretch: the end of a job, or, with `Conditions.times`, of the handling of a
-    message, that held a core `value` seconds longer than at full speed. `party` is the affected party; for messages it
-    is the sender of the hop, and `peer` its receiver. A send or relay with a `note` is another copy of a message.
+    a `peer` if the copy was lost; stretch: the end of a job, or, with `Conditions.times`, of the handling of a message,
+    that held a core `value` seconds longer than at full speed; and processor: the end of a job of a deployed run, which
+    took `value` seconds of processor time. `party` is the affected party; for messages it is the sender of the hop, and
+    `peer` its receiver. A send or relay with a `note` is another copy of a message.
     `payload`, `sealing` and `envelope` are bytes on the wire; `digest` is that of a message's bytes. `note` is an
     explanation in words; `value` is a number (a metric, the seconds of a job that begins).
 

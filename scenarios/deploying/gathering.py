@@ -18,6 +18,7 @@ from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder
+from tacit.scenarios.running.prediction import client_seconds
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.record_format import SCHEMA, TABLES
 from tacit.scenarios.running.recorder import recorded
@@ -64,6 +65,7 @@ def gather(scenario: Scenario, name: str, folders: Sequence[Path], out: Path) ->
             result = result_of(scenario, name, seen, simulated, None, gathered.seconds)
             result.faults = [one for one in result.faults if one.fault < len(scenario.fault)]
             result.trace_hash = result.shape_hash = ""
+            result.client_seconds = client_seconds(folder.path / "run.sqlite", deployed=True)
             result.folder = folder.path
             folder.make_room()
             folder.write_result(result)

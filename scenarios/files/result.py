@@ -89,13 +89,13 @@ class Result(ResultFields, kw_only=True):
     The measured results are the fields of `ResultFields`. `faults` are those that were applied. `resumed`: the rounds
     after which an interrupted run was resumed; 0 if it began again.
 
-    Times are in seconds. `client_seconds`: virtual seconds of one core that all clients compute together; None if they
-    ran in processes of their own. `peak_memory`: the most bytes that the process had held when the run ended, including
-    earlier work of the process; workers report their own. `message_count` (in the file ``messages``) and the bytes
-    count both hops of a relayed message, and all copies: `sent_again` of them are retransmissions, and `messages_lost`
-    counts lost ones by reason. `segments_sent_again` counts the segments that TCP sent again because a link lost them,
-    and `segment_bytes_sent_again` their bytes with headers; they are in none of the other counts. `vulnerability` is
-    None unless the scenario has an [attack].
+    Times are in seconds. `client_seconds`: virtual seconds of one core that all clients compute together; of a deployed
+    run the seconds of processor time that their jobs took, or None if its records lack them. `peak_memory`: the most
+    bytes that the process had held when the run ended, including earlier work of the process; workers report their own.
+    `message_count` (in the file ``messages``) and the bytes count both hops of a relayed message, and all copies:
+    `sent_again` of them are retransmissions, and `messages_lost` counts lost ones by reason. `segments_sent_again`
+    counts the segments that TCP sent again because a link lost them, and `segment_bytes_sent_again` their bytes with
+    headers; they are in none of the other counts. `vulnerability` is None unless the scenario has an [attack].
 
     `formula`: payload by message type by the protocol's formula, if the run completed and nobody was lost; None for a
     type whose number of messages depends on the run. `energy`: joules of the clients, by class and, for up to 200

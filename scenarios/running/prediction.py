@@ -165,14 +165,16 @@ def energy_of(scenario: Scenario, record: Path) -> Energy | None:
     return fleet.energy(meter.found())
 
 
-def client_seconds(record: Path) -> float:
+def client_seconds(record: Path, *, deployed: bool = False) -> float | None:
     """Return the virtual seconds of one core that all clients compute together in a run with the `record`.
 
-    The record of a resumed run covers all its parts. Raises sqlite3.Error.
+    The record of a resumed run covers all its parts. `deployed`: the seconds of processor time that the jobs of clients
+    took, over all their incarnations; None if the record has none. Raises sqlite3.Error.
     """
     with opened_record(record) as connection:
-        query = "SELECT TOTAL(value) FROM events WHERE kind = 'compute' AND party LIKE 'client/%'"
-        return float(connection.execute(query).fetchone()[0])
+        query = "SELECT SUM(value) FROM events WHERE kind = ? AND party LIKE 'client/%'"
+        (found,) = connection.execute(query, ["processor" if deployed else "compute"]).fetchone()
+        return found if deployed else found or 0.0
 
 
 def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:

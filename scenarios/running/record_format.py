@@ -211,7 +211,8 @@ VIEWS = (
         "`deliver`, `lose`, `drop` (a copy ends), `resend` (TCP sends a part of a copy again), `carry` (a copy "
         "was on its link for `value` seconds without the latency; only if energy is counted), `stretch` (a job or, if "
         "energy is counted, the handling of a message held a core `value` seconds longer than at full speed, because "
-        "the party was slow), `refuse` (the program of the receiver drops a message that was delivered: too late, or "
+        "the party was slow), `processor` (a job of a deployed run has ended, which took `value` seconds of processor "
+        "time), `refuse` (the program of the receiver drops a message that was delivered: too late, or "
         "unreadable), `enter`, `leave`, `compute`, `fault`, `metric`, `outcome`. Of more than 200 clients enrolment "
         "is recorded by its messages alone: without its steps, the wait before it, and how those ended who were never "
         "called.",

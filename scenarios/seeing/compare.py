@@ -213,7 +213,7 @@ def _hashed(connection: Any) -> Iterator[Hashed]:
     """Yield the events of the trace hash, in order; metrics only if the run itself recorded them, not an observer."""
     names = ", ".join(Hashed.__struct_fields__[:-1])
     found = connection.execute(
-        f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind NOT IN ('resend', 'carry') "
+        f"SELECT {names}, lower(hex(digest)) FROM events WHERE kind NOT IN ('resend', 'carry', 'stretch', 'processor') "
         "AND (kind <> 'metric' OR fact NOT IN ('', 'sleeps')) ORDER BY n"
     )
     return (Hashed(*row) for row in found)

@@ -41,6 +41,9 @@ _STRIKES = 24
 _WORTH = ("metric", "outcome", "fault", "waited", "enter")
 """The kinds of events that may have a line."""
 
+_JOBS = ("compute", "stretch", "processor")
+"""The kinds of events whose value is seconds of a job."""
+
 _ALIKE = 4
 """The most clients with the same ending that are shown one by one."""
 
@@ -166,8 +169,8 @@ class Story:
             return
         if isinstance(row, Row):
             ends = f"{row.sender} -> {row.receiver}" if row.message and row.sender and row.receiver else row.peer
-            place = row.step if row.kind in ("enter", "leave", "compute") else ""
-            words = (row.type, place, ends, row.note if row.kind != "compute" else format_duration(row.value))
+            place = row.step if row.kind in ("enter", "leave", *_JOBS) else ""
+            words = (row.type, place, ends, row.note if row.kind not in _JOBS else format_duration(row.value))
             parties = tuple(filter(None, (row.party, row.peer, row.sender, row.receiver)))
             text = " ".join((row.kind, *filter(None, words)))
             yield Line(row.n, row.time, row.kind, row.party, text, (), "", row.step, row.round, parties)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -34,7 +35,7 @@ class DeployedComputing(Computing):
 
     Without an engine one job runs at a time, because libraries have random generators that all threads share; `before`
     is called before each job. An engine with processes runs `threads` jobs at a time. The trace records the seconds
-    that a job took, without waiting for a core.
+    that a job took, without waiting for a core, and, for observers only, the processor's seconds that it used.
     """
 
     def __init__(
@@ -58,15 +59,18 @@ class DeployedComputing(Computing):
         try:
             await turn.begins
             began = self._loop.time()
-            job = self.engine.submit(*self._drawing(party, self._begun_by[party], function, arguments))
-            result: R = await self._loop.run_in_executor(self._threads, self._carry_out, job)
+            drawing = self._drawing(party, self._begun_by[party], function, arguments)
+            job = self.engine.submit(_on_processor, drawing)
+            result: R
+            result, used = await self._loop.run_in_executor(self._threads, self._carry_out, job)
             took = self._loop.time() - began
         finally:
             machine.cores.release(turn)
         self._trace.add(Event(began, "compute", party, step=step, value=took, note=str(index), number=index))
+        self._trace.tell(Event(began + took, "processor", party, step=step, value=used, number=index))
         return self._complete(party, step, modelled, arguments, result)
 
-    def _carry_out(self, job: Job[R]) -> R:
+    def _carry_out(self, job: Job[tuple[R, float]]) -> tuple[R, float]:
         if not isinstance(self.engine, Inline):
             return job.result()
         with _alone:
@@ -76,6 +80,13 @@ class DeployedComputing(Computing):
     def close(self) -> None:
         """Stop accepting jobs; running jobs end in the background and their results are ignored."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _on_processor(function: Callable[..., R], arguments: tuple[Any, ...]) -> tuple[R, float]:
+    """Return `function(*arguments)`, and the seconds of the processor that it took in this thread."""
+    began = time.thread_time()
+    result = function(*arguments)
+    return result, time.thread_time() - began
 
 
 def new_run_id(seed: int, *, seeded: bool) -> bytes:

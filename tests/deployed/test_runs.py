@@ -1,5 +1,6 @@
 """Runs over TLS: the results and bytes of the simulator, and one folder for the records of all processes."""
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -95,6 +96,16 @@ def test_events_are_numbered_in_the_order_of_their_times(gathered: Path) -> None
     assert [n for n, _ in found] == list(range(1, len(found) + 1))
     assert [time for _, time in found] == sorted(time for _, time in found)
     assert rows(gathered, "SELECT count(*) FROM waits WHERE ended IS NULL") == [(0,)]
+
+
+def test_the_processor_time_of_jobs_is_in_the_record_and_in_the_result(gathered: Path) -> None:
+    ended = rows(gathered, "SELECT party, step, number, value FROM events WHERE kind = 'processor'")
+    begun = rows(gathered, "SELECT party, step, number FROM events WHERE kind = 'compute'")
+    assert sorted(one[:3] for one in ended) == sorted(begun)
+    clients = [value for party, *_, value in ended if party != "server"]
+    assert clients and min(clients) >= 0
+    result = json.loads((gathered / "result.json").read_text())
+    assert result["client_seconds"] == pytest.approx(sum(clients)) and result["client_seconds"] > 0
 
 
 def test_secrets_of_a_deployed_run_come_from_the_operating_system(gathered: Path, tmp_path: Path) -> None:
