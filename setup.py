@@ -1,7 +1,7 @@
 """The parts of the build that setup.cfg cannot state.
 
 scenarios/conftest.py is for pytest in this tree and no part of the package. The C files are compiled where a compiler
-is there; without one everything runs, more slowly (see protocols/crypto/compiled.py).
+is there; without one everything runs, more slowly (see protocols/crypto/compiled.py and sim/digests.py).
 """
 
 from setuptools import Extension, setup
@@ -20,12 +20,17 @@ setup(
     cmdclass={"build_py": WithoutConftest},
     ext_modules=[
         Extension(
-            f"tacit.protocols.crypto._{name}",
-            [f"protocols/crypto/{name}.c"],
+            f"tacit.{folder.replace('/', '.')}._{name}",
+            [f"{folder}/{name}.c"],
             extra_compile_args=["-O3"],
             depends=headers,
             optional=True,
         )
-        for name, headers in (("eightfold", ["protocols/crypto/eightfold.h"]), ("lanes", []), ("transfers", []))
+        for folder, name, headers in (
+            ("protocols/crypto", "eightfold", ["protocols/crypto/eightfold.h"]),
+            ("protocols/crypto", "lanes", []),
+            ("protocols/crypto", "transfers", []),
+            ("sim", "digests", []),
+        )
     ],
 )

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from tacit.sim.digests import chained
+
 __all__ = ["Event", "Fact", "Sink", "Trace"]
 
 
@@ -112,7 +114,6 @@ class Trace:
     """
 
     def __init__(self, sinks: Iterable[Sink] = (), *, hashed: bool = True) -> None:
-        self._encode = msgspec.msgpack.Encoder().encode
         self._trace = sha256(b"tacit/trace/v1").digest()
         self._shape = sha256(b"tacit/shape/v1").digest()
         self._sinks = tuple(sinks)
@@ -164,7 +165,4 @@ class Trace:
         """
         self.count += 1
         if self._hashed:
-            encode = self._encode
-            encoded = encode(shape)
-            self._shape = sha256(self._shape + encoded).digest()
-            self._trace = sha256(self._trace + encoded + encode(rest)).digest()
+            self._trace, self._shape = chained(self._trace, self._shape, shape, rest)

@@ -13,12 +13,12 @@ numbers, MessagePack's headers, the frame, and text for people.
 """
 
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
 
 from tacit.sim import plugged
+from tacit.sim.digests import digest_of, framed
 from tacit.sim.hollow import Body
 from tacit.sim.registry import Registry
 
@@ -213,7 +213,7 @@ def associated_data(kind: str, sender: str, receiver: str, round_number: int, at
 
 def digest_of_body(body: bytes) -> bytes:
     """The contribution of a body to the digest of its packet."""
-    return sha256(body).digest()
+    return digest_of(body)
 
 
 def pack_frame(
@@ -250,10 +250,7 @@ def pack(
     """
     kind, sender, receiver, incarnation, round_number, attempt, sealed = named
     length = len(body)
-    head = _head_of(named, length)
-    digest = b""
-    if body_digest is not None:
-        digest = sha256(head + (body_digest or sha256(body).digest())).digest()
+    head, digest = framed(named, length, digest_of(body) if body_digest == b"" else body_digest)
     length += len(head)
     envelope = length + TLS_OVERHEAD * -(-length // TLS_RECORD) - payload - sealing
     return Packet(
@@ -275,7 +272,7 @@ def packet_of(data: bytes, step: str, payload: int, sealing: int) -> Packet:
         raise WireError(f"{frame.sender!r} sent a frame of {frame.type} with numbers that are no counts")
     if min(payload, sealing) < 0 or payload + sealing > len(data):
         raise WireError(f"{frame.sender!r} sent {len(data)} bytes as {payload} of payload and {sealing} of sealing")
-    digest = sha256(head + digest_of_body(frame.body)).digest()
+    digest = digest_of(head + digest_of(frame.body))
     return Packet(
         head=head, body=frame.body, digest=digest, sender=frame.sender, receiver=frame.receiver,
         incarnation=frame.incarnation, protocol=_types[frame.type].protocol, step=step, type=frame.type,
@@ -290,19 +287,10 @@ def _in_records(length: int) -> int:
 
 def _head(named: Frame | Packet, length: int) -> bytes:
     """The encoding of a frame up to its body of `length` bytes. The body is left out to avoid copying a model."""
-    return _head_of(
-        (named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed), length
-    )
-
-
-def _head_of(named: Names, length: int) -> bytes:
-    fields = _encode(named)
-    size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4
-    return b"\x98" + fields[1:] + _BINARY[size] + length.to_bytes(size, "big")
-
-
-_BINARY = {1: b"\xc4", 2: b"\xc5", 4: b"\xc6"}
-"""MessagePack's headers of byte strings, by the number of bytes of their length field."""
+    fields = (
+        named.type, named.sender, named.receiver, named.incarnation, named.round, named.attempt, named.sealed,
+    )  # fmt: skip
+    return framed(fields, length, None)[0]
 
 
 def decode_frame(data: bytes) -> Frame:

@@ -1,0 +1,346 @@
+/* The hashes of an event and of a frame: see digests.py, whose Python code gives the same bytes. A value that is not
+exactly a str, bytes, float, bool or int of 64 bits is left to Python: the functions then return None. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* SHA-256 (FIPS 180-4), by the processor's own instructions where it has them. */
+
+static const uint32_t constants[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static const uint32_t beginning[8] = {
+    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
+};
+
+static uint32_t word(const uint8_t *from)
+{
+    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
+}
+
+static uint32_t turned(uint32_t value, int by)
+{
+    return value >> by | value << (32 - by);
+}
+
+static void blocks_in_c(uint32_t state[8], const uint8_t *data, size_t count)
+{
+    for (; count; count--, data += 64) {
+        uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3];
+        uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+        for (int i = 0; i < 16; i++)
+            w[i] = word(data + 4 * i);
+        for (int i = 16; i < 64; i++) {
+            uint32_t far = w[i - 15], near = w[i - 2];
+            w[i] = w[i - 16] + (turned(far, 7) ^ turned(far, 18) ^ far >> 3) + w[i - 7]
+                   + (turned(near, 17) ^ turned(near, 19) ^ near >> 10);
+        }
+        for (int i = 0; i < 64; i++) {
+            uint32_t first = h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i];
+            uint32_t second = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+            h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
+        }
+        state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+        state[4] += e, state[5] += f, state[6] += g, state[7] += h;
+    }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+__attribute__((target("sha,sse4.1,ssse3"))) static void blocks_by_instructions(uint32_t state[8], const uint8_t *data,
+                                                                               size_t count)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
+    __m128i low = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
+    __m128i high = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(low, high, 8), cdgh = _mm_blend_epi16(high, low, 0xf0);
+    for (; count; count--, data += 64) {
+        const __m128i abef_before = abef, cdgh_before = cdgh;
+        __m128i w[4];
+        for (int i = 0; i < 4; i++)
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)data + i), swap);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            __m128i here = w[i & 3];
+            if (i >= 4) {
+                __m128i before = w[(i + 3) & 3];
+                here = _mm_add_epi32(_mm_sha256msg1_epu32(here, w[(i + 1) & 3]),
+                                     _mm_alignr_epi8(before, w[(i + 2) & 3], 4));
+                here = w[i & 3] = _mm_sha256msg2_epu32(here, before);
+            }
+            here = _mm_add_epi32(here, _mm_loadu_si128((const __m128i *)constants + i));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, here);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(here, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, abef_before);
+        cdgh = _mm_add_epi32(cdgh, cdgh_before);
+    }
+    low = _mm_shuffle_epi32(abef, 0x1b);
+    high = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(low, high, 0xf0));
+    _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(high, low, 8));
+}
+
+static int has_instructions(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1 && __builtin_cpu_supports("sse4.1");
+}
+#else
+#define blocks_by_instructions blocks_in_c
+static int has_instructions(void)
+{
+    return 0;
+}
+#endif
+
+static void (*blocks)(uint32_t state[8], const uint8_t *data, size_t count) = blocks_in_c;
+
+/* A hash under way: what was put in since the last whole block is in `rest`. */
+typedef struct {
+    uint32_t state[8];
+    uint8_t rest[64];
+    uint64_t size;
+} hash;
+
+static void begin(hash *h)
+{
+    memcpy(h->state, beginning, sizeof beginning);
+    h->size = 0;
+}
+
+static void put(hash *h, const void *data, size_t size)
+{
+    const uint8_t *from = data;
+    size_t here = h->size % 64;
+    h->size += size;
+    if (here) {
+        size_t more = size < 64 - here ? size : 64 - here;
+        memcpy(h->rest + here, from, more);
+        from += more, size -= more;
+        if (here + more < 64)
+            return;
+        blocks(h->state, h->rest, 1);
+    }
+    blocks(h->state, from, size / 64);
+    if (size % 64)
+        memcpy(h->rest, from + size / 64 * 64, size % 64);
+}
+
+static PyObject *end(hash *h)
+{
+    uint8_t last[128] = {0}, digest[32];
+    size_t here = h->size % 64, size = here < 56 ? 64 : 128;
+    memcpy(last, h->rest, here);
+    last[here] = 0x80;
+    for (int i = 0; i < 8; i++)
+        last[size - 1 - i] = (uint8_t)(h->size * 8 >> 8 * i);
+    blocks(h->state, last, size / 64);
+    for (int i = 0; i < 32; i++)
+        digest[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+    return PyBytes_FromStringAndSize((const char *)digest, 32);
+}
+
+/* MessagePack, as msgspec writes it. */
+
+#define ROOM 4096 /* bytes of an encoding; longer ones are left to Python */
+
+typedef struct {
+    uint8_t *at, *end;
+} place;
+
+/* Write `mark` and the lowest `count` bytes of `value`, the highest first. */
+static int number(place *p, uint8_t mark, uint64_t value, int count)
+{
+    if (p->end - p->at <= count)
+        return 0;
+    *p->at++ = mark;
+    for (int i = count - 1; i >= 0; i--)
+        *p->at++ = (uint8_t)(value >> 8 * i);
+    return 1;
+}
+
+static int copied(place *p, const char *data, Py_ssize_t size)
+{
+    if (p->end - p->at < size)
+        return 0;
+    memcpy(p->at, data, (size_t)size);
+    p->at += size;
+    return 1;
+}
+
+/* The header of a text or a byte string, of which the one for lengths of 8 bits begins with `mark`. */
+static int header(place *p, uint8_t mark, Py_ssize_t size)
+{
+    return size < 1 << 8 ? number(p, mark, (uint64_t)size, 1) : number(p, mark + 1, (uint64_t)size, 2);
+}
+
+static int encoded(place *p, PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+    if (type == &PyUnicode_Type) {
+        Py_ssize_t size;
+        const char *text = PyUnicode_AsUTF8AndSize(value, &size);
+        if (text == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+        if (size >= ROOM)
+            return 0;
+        return (size < 32 ? number(p, 0xa0 | (uint8_t)size, 0, 0) : header(p, 0xd9, size)) && copied(p, text, size);
+    }
+    if (type == &PyLong_Type) {
+        int overflow;
+        long long n = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (overflow)
+            return 0;
+        if (n < 128 && n >= -32)
+            return number(p, (uint8_t)n, 0, 0);
+        if (n > 0)
+            return n < 1LL << 8 ? number(p, 0xcc, (uint64_t)n, 1) : n < 1LL << 16 ? number(p, 0xcd, (uint64_t)n, 2)
+                   : n < 1LL << 32 ? number(p, 0xce, (uint64_t)n, 4) : number(p, 0xcf, (uint64_t)n, 8);
+        return n >= -(1LL << 7) ? number(p, 0xd0, (uint64_t)n, 1) : n >= -(1LL << 15) ? number(p, 0xd1, (uint64_t)n, 2)
+               : n >= -(1LL << 31) ? number(p, 0xd2, (uint64_t)n, 4) : number(p, 0xd3, (uint64_t)n, 8);
+    }
+    if (type == &PyFloat_Type) {
+        double real = PyFloat_AS_DOUBLE(value);
+        uint64_t bits;
+        memcpy(&bits, &real, 8);
+        return number(p, 0xcb, bits, 8);
+    }
+    if (type == &PyBytes_Type) {
+        Py_ssize_t size = PyBytes_GET_SIZE(value);
+        return size < ROOM && header(p, 0xc4, size) && copied(p, PyBytes_AS_STRING(value), size);
+    }
+    if (type == &PyBool_Type)
+        return number(p, value == Py_True ? 0xc3 : 0xc2, 0, 0);
+    return 0;
+}
+
+/* Encode the values of a tuple of at most 15 behind `mark`, to which their number is added. */
+static int encoded_all(place *p, uint8_t mark, PyObject *values)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(values);
+    if (count > 15 || !number(p, mark + (uint8_t)count, 0, 0))
+        return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!encoded(p, PyTuple_GET_ITEM(values, i)))
+            return 0;
+    return 1;
+}
+
+/* Functions of the module. */
+
+static PyObject *chained(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    (void)self;
+    if (count != 4 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1]) || !PyTuple_CheckExact(given[2])
+        || !PyTuple_CheckExact(given[3])) {
+        PyErr_SetString(PyExc_TypeError, "chained takes two byte strings and two tuples");
+        return NULL;
+    }
+    uint8_t buffer[2 * ROOM];
+    place p = {buffer, buffer + sizeof buffer};
+    if (!encoded_all(&p, 0x90, given[2]))
+        Py_RETURN_NONE;
+    size_t first = (size_t)(p.at - buffer);
+    if (!encoded_all(&p, 0x90, given[3]))
+        Py_RETURN_NONE;
+    hash trace, shape;
+    begin(&trace);
+    put(&trace, PyBytes_AS_STRING(given[0]), (size_t)PyBytes_GET_SIZE(given[0]));
+    put(&trace, buffer, (size_t)(p.at - buffer));
+    begin(&shape);
+    put(&shape, PyBytes_AS_STRING(given[1]), (size_t)PyBytes_GET_SIZE(given[1]));
+    put(&shape, buffer, first);
+    PyObject *one = end(&trace), *other = end(&shape), *both = one && other ? PyTuple_Pack(2, one, other) : NULL;
+    Py_XDECREF(one);
+    Py_XDECREF(other);
+    return both;
+}
+
+static PyObject *framed(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    (void)self;
+    if (count != 3 || !PyTuple_CheckExact(given[0]) || !PyLong_CheckExact(given[1])
+        || !(given[2] == Py_None || PyBytes_CheckExact(given[2]))) {
+        PyErr_SetString(PyExc_TypeError, "framed takes a tuple, a length, and a byte string or None");
+        return NULL;
+    }
+    uint8_t buffer[ROOM];
+    place p = {buffer, buffer + sizeof buffer};
+    int overflow;
+    long long length = PyLong_AsLongLongAndOverflow(given[1], &overflow);
+    if (overflow || length < 0 || length >= 1LL << 32 || PyTuple_GET_SIZE(given[0]) == 15)
+        Py_RETURN_NONE;
+    if (!encoded_all(&p, 0x91, given[0]))
+        Py_RETURN_NONE;
+    if (!(length < 1 << 8 ? number(&p, 0xc4, (uint64_t)length, 1) : length < 1 << 16 ? number(&p, 0xc5, (uint64_t)length, 2)
+          : number(&p, 0xc6, (uint64_t)length, 4)))
+        Py_RETURN_NONE;
+    PyObject *head = PyBytes_FromStringAndSize((const char *)buffer, p.at - buffer), *digest;
+    if (given[2] == Py_None) {
+        digest = PyBytes_FromStringAndSize(NULL, 0);
+    } else {
+        hash h;
+        begin(&h);
+        put(&h, buffer, (size_t)(p.at - buffer));
+        put(&h, PyBytes_AS_STRING(given[2]), (size_t)PyBytes_GET_SIZE(given[2]));
+        digest = end(&h);
+    }
+    PyObject *both = head && digest ? PyTuple_Pack(2, head, digest) : NULL;
+    Py_XDECREF(head);
+    Py_XDECREF(digest);
+    return both;
+}
+
+static PyObject *digest(PyObject *self, PyObject *data)
+{
+    (void)self;
+    if (!PyBytes_CheckExact(data))
+        Py_RETURN_NONE;
+    hash h;
+    begin(&h);
+    put(&h, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
+    return end(&h);
+}
+
+/* Choose the processor's instructions (true), or plain C; return whether the instructions are used now. */
+static PyObject *use_instructions(PyObject *self, PyObject *wanted)
+{
+    (void)self;
+    int use = PyObject_IsTrue(wanted);
+    if (use < 0)
+        return NULL;
+    blocks = use && has_instructions() ? blocks_by_instructions : blocks_in_c;
+    return PyBool_FromLong(use && has_instructions());
+}
+
+static PyMethodDef methods[] = {
+    {"chained", (PyCFunction)(void (*)(void))chained, METH_FASTCALL, NULL},
+    {"framed", (PyCFunction)(void (*)(void))framed, METH_FASTCALL, NULL},
+    {"digest", digest, METH_O, NULL},
+    {"use_instructions", use_instructions, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_digests", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__digests(void)
+{
+    if (has_instructions())
+        blocks = blocks_by_instructions;
+    return PyModule_Create(&module);
+}
