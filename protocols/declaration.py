@@ -156,7 +156,8 @@ class Declaration:
     clients take no memory (`tacit.parties.registered`). `server_returns`: true if a lost server may come back, and
     continue or end the run from the state on its disk (`tacit.protocols.rounds.returning`). `decided_by`: the part
     whose losses alone decide if a run of one round completes: its only secure "sum", or its "average" of models; "" for
-    others. `quick`: the largest values of keys for a quick trial.
+    others. `quick`: the largest values of keys for a quick trial. `in_place_of_models`: the types of messages that it
+    sends where federated averaging sends a model.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Declaration:
     server_returns: bool = False
     decided_by: str = ""
     quick: Mapping[str, int] = {}
+    in_place_of_models: Collection[str] = ()
 
     @property
     def parts(self) -> Sequence[Taken]:

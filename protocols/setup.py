@@ -44,6 +44,7 @@ from tacit.sim.streams import derive
 from tacit.sim.wire import Message, encode_body
 
 __all__ = [
+    "KEYS_ON_DISK",
     "STEPS",
     "Contribution",
     "Group",
@@ -66,6 +67,9 @@ STEPS = (
     Step("server", "setup.seed", "hand the keys out; name leaders until all hold the same seed"),
 )
 
+
+KEYS_ON_DISK = "keys of sums"
+"""The entry of a party's disk that holds keys for many rounds: secrets that nobody else may have."""
 
 _SIGNED = "set-up key"
 SEED_BYTES = 32

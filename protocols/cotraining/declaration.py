@@ -50,7 +50,7 @@ from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.probe import Probe, probe_of
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
-from tacit.protocols.federated.byzantine import check_byzantine
+from tacit.protocols.federated.byzantine import affected_byzantine, check_byzantine
 from tacit.protocols.federated.checks import key_of
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.federated.experiment import model_of
@@ -171,6 +171,9 @@ class Calling(Part):
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_cotraining(tables, parts, list(shards.values()))
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        return affected_byzantine(trial)
 
     def check_tables(self, tables: CotrainingTables) -> None:
         check_byzantine(tables, LIES, "labels")
@@ -336,6 +339,7 @@ class Cotraining(Declaration):
     learns = True
     server_returns = True
     quick = MappingProxyType({"cotraining.rounds": 2})
+    in_place_of_models = (CotrainingRound.__name__, LocalPredictions.__name__)
 
     @property
     def parts(self) -> Sequence[Taken]:

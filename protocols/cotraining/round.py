@@ -71,8 +71,8 @@ from tacit.sim.hollow import HollowArray, filled, hollow
 from tacit.sim.wire import Message
 
 __all__ = [
-    "AGREE", "IN_PLACE_OF_MODELS", "LEARN", "OPEN", "STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer",
-    "CotrainingSettings", "LocalPredictions", "Record", "first_question",
+    "AGREE", "LEARN", "OPEN", "STUDENT", "AskedCounts", "CotrainingClient", "CotrainingServer", "CotrainingSettings",
+    "LocalPredictions", "Record", "first_question",
 ]  # fmt: skip
 
 OPEN = Step("server", "train.open", "send all clients the last round's consensus")
@@ -92,10 +92,6 @@ class CotrainingRound(Message):
 
 class LocalPredictions(Message):
     predictions: bytes
-
-
-IN_PLACE_OF_MODELS = (CotrainingRound.__name__, LocalPredictions.__name__)
-"""The types of messages that co-training sends where federated averaging sends a model."""
 
 
 class AskedCounts(Message):

@@ -22,6 +22,7 @@ and it moves each number of the average by at most 2 c / n, where c is `sum.clip
 Only trained numbers are false. Running statistics of a network, control variates and losses are as trained.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,13 +30,15 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.learning.vectors import Layout, decode, encode
+from tacit.protocols.promises import Trial
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "FALSE_UPDATES", "LARGEST", "FalseUpdate", "byzantine_clients", "check_byzantine", "falsified", "falsified_work",
+    "FALSE_UPDATES", "LARGEST", "FalseUpdate", "affected_byzantine", "byzantine_clients", "check_byzantine",
+    "falsified", "falsified_work",
     "sent_model",
 ]  # fmt: skip
 
@@ -95,6 +98,11 @@ def byzantine_clients(tables: Any) -> tuple[str, ...]:
     """The names of the Byzantine clients: the last ones of all."""
     clients = tables.data.clients
     return tuple(f"client/{i}" for i in range(max(0, clients - tables.byzantine.clients), clients))
+
+
+def affected_byzantine(trial: Trial) -> list[tuple[tuple[str, ...], float]]:
+    """Each Byzantine client, as one that is affected to the end: its messages may be refused."""
+    return [((name,), math.inf) for name in byzantine_clients(trial.scenario)]
 
 
 def check_byzantine(tables: Any, kinds: Collection[str], what: str) -> None:

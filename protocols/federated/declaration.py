@@ -18,7 +18,7 @@ from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
-from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
+from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
 from tacit.protocols.federated.evaluation import EVALUATION, SUMMED_EVALUATION
 from tacit.protocols.federated.experiment import (
@@ -39,7 +39,7 @@ from tacit.protocols.federated.registry import UPDATES, Weighting
 from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
-from tacit.protocols.promises import Promise
+from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums import reports
@@ -134,6 +134,9 @@ class LocalTraining(NetworkTraining):
         more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
         byzantine = () if self.private else ("byzantine.*",)
         return (*LEARNING, *TRAINING, *byzantine, *(key for keys in more for key in keys))
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        return [] if self.private else affected_byzantine(trial)
 
     def check_tables(self, tables: TrainingTables) -> None:
         if not self.private:

@@ -16,7 +16,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
-from tacit.protocols.federated.byzantine import FALSE_UPDATES, check_byzantine
+from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.declaration import (
     LEARNING,
     RANDOMISED_LABELS,
@@ -190,6 +190,9 @@ class Buffering(NetworkTraining):
             "client": "each model that the server sends to it",
         }
     )
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        return affected_byzantine(trial)
 
     def check_tables(self, tables: TrainingTables) -> None:
         check_byzantine(tables, FALSE_UPDATES, "updates")

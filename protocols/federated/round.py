@@ -438,6 +438,7 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
         "model", "_kept", "stands", "_begun_with", "_summed", "noise_counted", "noise_carried",
     )  # fmt: skip
     record_type = Record
+    model: bytes
     noise_counted: tuple[int, ...] = ()
     """The variance with which each round so far counts, where clients add removable noise (`Distributed.before`)."""
     noise_carried: tuple[Carried, ...] = ()

@@ -300,6 +300,8 @@ class RoundsServer(Server, Generic[S, R]):
     aborted = ""  # why there is no next round, though not all have ended
     stands = ""  # why the last rounds were not opened
     record_type: type[R]
+    model: bytes | None = None
+    """The model after the latest round; None where the rounds are not of training."""
 
     def __init__(self, world: World, clients: Iterable[str], settings: S, **access: Any) -> None:
         super().__init__(world, clients, **access)

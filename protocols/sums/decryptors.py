@@ -54,7 +54,7 @@ from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import KEY_BYTES, SIGNATURE_BYTES, Identities, title_of
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Among, Part, messages_in
-from tacit.protocols.setup import STEPS, Group, SetUp
+from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
@@ -68,7 +68,7 @@ from tacit.sim.streams import derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "KEYS", "ON_DISK", "SEALED", "Decryptors", "KeyRing", "KeysOfRounds", "Titles", "is_signed", "join", "opened",
+    "KEYS", "SEALED", "Decryptors", "KeyRing", "KeysOfRounds", "Titles", "is_signed", "join", "opened",
     "prepare", "sealed",
 ]  # fmt: skip
 
@@ -78,9 +78,6 @@ KEYS = (
 )
 
 SEALED = SCALAR_BYTES + OVERHEAD
-
-ON_DISK = "keys of sums"
-"""The entry of a party's disk that holds its keys: secrets that nobody else may have."""
 
 
 class KeysKept(Message):
@@ -216,12 +213,12 @@ class KeyRing:
     @classmethod
     def of(cls, me: Client | Server) -> "KeyRing | None":
         """The ring on the disk of `me`, if there is one."""
-        kept = me.disk.get(ON_DISK)
+        kept = me.disk.get(KEYS_ON_DISK)
         return None if kept is None else cls(**kept)
 
     def store(self, me: Client | Server) -> None:
         """Store this ring on the disk of `me`."""
-        me.disk[ON_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        me.disk[KEYS_ON_DISK] = {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -531,7 +528,7 @@ async def prepare(
     """
     ring = KeyRing.of(me)
     if ring is None or not _goes_on(ring, members, count):
-        me.disk.pop(ON_DISK, None)
+        me.disk.pop(KEYS_ON_DISK, None)
         contribution = setup.NoContribution() if long_term is not None else SigningKeys()
         group = await setup.server(me, members, me.round, max(2, least), deadline, contribution, long_term)
         titles = tuple(f"{name}#{me.incarnations[name]}" for name in group.names)
@@ -551,7 +548,7 @@ async def prepare(
         ring = replace(ring, stored=tuple(members))
         if not renewed:
             return ring
-        me.disk.pop(ON_DISK, None)
+        me.disk.pop(KEYS_ON_DISK, None)
         return await _made(me, ring, tuple(members), count, deadline, long_term)
 
 

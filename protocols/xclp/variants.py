@@ -23,6 +23,7 @@ from tacit.protocols.xclp import (
     hamming_plaintext,
     rowsums,
     rowsums_shamir,
+    sized,
 )
 from tacit.protocols.xclp.hamming import Hamming
 from tacit.protocols.xclp.hamming_direct import DirectHamming
@@ -38,6 +39,8 @@ from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
 __all__ = ["ROW_SUMS", "VARIANTS", "Beside", "HammingOptions", "RowSums", "Variant", "options_of"]
+
+sized.register()  # sized runs are of these variants
 
 Points = Mapping[str, int]
 """The number of points of each client."""

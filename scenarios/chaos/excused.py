@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 from tacit.parties.fleet.fleet import HELPER
-from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.promises import falls
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.fault_kinds import Reach, affected
@@ -59,9 +58,6 @@ class Affected:
             self._patience = min(self._patience, (keys.heartbeat_misses - 1) * duration(keys.heartbeat))
         self._reach = Reach([*self._clients, *helpers], self._deadline, self._timeout)
         self.until: dict[str, float] = {}
-        scenario, uses = trial.scenario, PROTOCOLS[trial.scenario.protocol.name].uses
-        if "byzantine.*" in uses:
-            self._add(byzantine_clients(scenario), math.inf)  # their messages may be refused
         for fired in trial.fired:
             self._add(*affected(self._reach, fired))
         for parties, until in self._resent(trial):

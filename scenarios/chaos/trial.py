@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from tacit.parties.learning import jobs
 from tacit.parties.life import Present
-from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import always_opens
 from tacit.protocols.privacy.removable import Parts, Seeds
 from tacit.protocols.registry import PROTOCOLS
+from tacit.protocols.rounds.rounds import RoundsServer
 from tacit.scenarios.files.plugins import failure_reason
 from tacit.scenarios.running.interruption import Interruption
 from tacit.scenarios.running.simulation import Simulated, Simulation
@@ -267,10 +267,11 @@ def _watch(trial: Trial) -> None:
 
     def recorded(record: Any) -> None:
         trial.records.append(record)
-        if isinstance(server, TrainingServer):
+        if trains:
             trial.models.append(trial.simulation.server.model)  # read again: the server may be another incarnation
 
-    if isinstance(server, TrainingServer):
+    trains = isinstance(server, RoundsServer) and server.model is not None
+    if trains:
         trial.models.append(server.model)
     world.taps.sent.append(sent)
     world.taps.begun.append(begun)

@@ -53,8 +53,8 @@ def show_bytes(
 def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
     printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
-    model = sizes.get("fedavg", 0)
-    console.print(printed.byte_table(run.rows, exact=True, formula=run.formula or None, model=model))
+    formula, model = run.formula or None, sizes.get("fedavg", 0)
+    console.print(printed.byte_table(run.rows, exact=True, formula=formula, model=model, protocol=run.protocol))
     printing.print_lines(console, printed.message_lines(sizes))
     printing.print_lines(console, printed.formula_lines(run.errors))
     if not run.formula:

@@ -2,7 +2,7 @@
 
 The format is that of `tacit.sim.plain`, in MessagePack: reading makes records and arrays, and runs no code from the
 file. Keys and secrets are not stored, with two exceptions: the secret of randomised answers; and, on a party's disk,
-keys that serve many rounds of sums (`decryptors.KeyRing`). The file with the final state contains neither.
+keys that serve many rounds of sums (`setup.KEYS_ON_DISK`). The file with the final state contains neither.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import numpy as np
 from tacit.parties.device import Device
 from tacit.parties.party import Party
 from tacit.protocols.outcome import Reason
-from tacit.protocols.sums.decryptors import ON_DISK
+from tacit.protocols.setup import KEYS_ON_DISK
 from tacit.sim.plain import NotPlain, Reader, Writer
 from tacit.sim.private_files import open_private
 
@@ -185,7 +185,7 @@ def ending_of(party: Party, records: list[Any], seen: Any = None, handling: floa
         device.step_name,
         _all_stored(attributes),
         _all_stored(observed),
-        _all_stored({name: value for name, value in device.disk.items() if name != ON_DISK}),
+        _all_stored({name: value for name, value in device.disk.items() if name != KEYS_ON_DISK}),
         [_stored(record) for record in records],
         None if seen is None else _stored(seen),
         handling,

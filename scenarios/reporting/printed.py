@@ -14,6 +14,7 @@ from tacit.parties.fleet.energy import Energy
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, prefixed, shown_of_clients, spread_of
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
+from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.printing import Table, print_lines, table
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, formula_errors
@@ -62,13 +63,18 @@ _ROUNDS = 40
 
 
 def byte_table(
-    rows: Sequence[ByteRow], *, exact: bool = False, formula: Mapping[str, int] | None = None, model: int = 0
+    rows: Sequence[ByteRow],
+    *,
+    exact: bool = False,
+    formula: Mapping[str, int] | None = None,
+    model: int = 0,
+    protocol: str = "",
 ) -> Table:
     """Messages and bytes by step and type, with their sums.
 
     `formula` is the payload of each type by formula, shown in a column of its own; empty if none applies. A figure that
-    differs from the payload sent is marked WRONG. If `model` is not 0, a row below the sums compares co-training's
-    messages with the same number of FedAvg's messages, each a model of `model` bytes.
+    differs from the payload sent is marked WRONG. If `model` is not 0, a row below the sums compares the messages
+    that the `protocol` sends in the place of models with the same number of FedAvg's, each a model of `model` bytes.
     """
     show = (lambda count: f"{count:,}") if exact else format_bytes
     headers = ("headers",) if any(row.headers for row in rows) else ()
@@ -94,9 +100,8 @@ def byte_table(
     sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * len(columns)
     result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
     if model:
-        from tacit.protocols.cotraining.round import IN_PLACE_OF_MODELS  # runs of other families do without
-
-        messages = sum(row.messages for row in rows if row.type in IN_PLACE_OF_MODELS)
+        kinds = PROTOCOLS[protocol].in_place_of_models if protocol in PROTOCOLS else ()
+        messages = sum(row.messages for row in rows if row.type in kinds)
         filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
         result.add_row("for comparison", "as many of FedAvg's models", *filled)
     return result

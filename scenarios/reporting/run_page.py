@@ -102,7 +102,9 @@ def byte_section(run: RecordedRun, traffic: Traffic) -> Html:
     if not run.rows:
         return element("p", "No message was sent.")
     model = message_bytes(run.folder)
-    printed = byte_table(run.rows, exact=True, formula=run.formula or None, model=model.get("fedavg", 0))
+    protocol = "" if run.scenario is None else run.scenario.protocol.name
+    formula, fedavg = run.formula or None, model.get("fedavg", 0)
+    printed = byte_table(run.rows, exact=True, formula=formula, model=fedavg, protocol=protocol)
     notes = [line.text for line in message_lines(model)]
     if run.scenario is not None and run.scenario.network.topology == "star":
         notes.append("In a star, what one client sends another goes over two hops; both are counted.")

@@ -21,8 +21,6 @@ from tacit.protocols.experiment.simulated import ACCURACY, Ended, Ending, Simula
 from tacit.protocols.identities import given, identities_of
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.xclp import sized
-from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.scenarios.console.progress import progress
 from tacit.scenarios.files.faults import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
@@ -81,7 +79,7 @@ def score_of(scenario: schema.Scenario) -> str:
 
 _STAND_INS: dict[str, StandIns | None] = {
     "real": None,
-    "sized": sized.STAND_INS,
+    "sized": stand_ins("sized"),
     "hollow": stand_ins("hollow"),
     "predicted": stand_ins("predicted", "hollow"),
 }
@@ -314,7 +312,7 @@ def conditions_of(network: schema.Network, fleet: Fleet) -> Conditions:
     )
 
 
-def watching_of(keys: ProtocolKeys) -> Watching | None:
+def watching_of(keys: schema.ProtocolKeys) -> Watching | None:
     """The way in which the server detects lost clients; None if it does not."""
     if keys.presence == "none":
         return None

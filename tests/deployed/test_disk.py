@@ -8,7 +8,8 @@ import pytest
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
-from tacit.protocols.sums.decryptors import ON_DISK, KeyRing
+from tacit.protocols.setup import KEYS_ON_DISK
+from tacit.protocols.sums.decryptors import KeyRing
 from tacit.scenarios.deploying.plain_state import DiskFile, ending_of
 from tacit.sim.compute import Free
 from tacit.sim.world import World
@@ -32,8 +33,8 @@ def test_stored_keys_survive_a_restart_until_their_removal(party: Client, tmp_pa
     party.disk["entered"] = {"sum.mask": (2, 1)}
     party.device.disk = DiskFile(tmp_path / "disk")
     assert KeyRing.of(party) == RING
-    party.disk.pop(ON_DISK, None)
-    party.disk.pop(ON_DISK, None)
+    party.disk.pop(KEYS_ON_DISK, None)
+    party.disk.pop(KEYS_ON_DISK, None)
     party.device.disk = DiskFile(tmp_path / "disk")
     assert KeyRing.of(party) is None and party.disk == {"entered": {"sum.mask": (2, 1)}}
 
