@@ -24,6 +24,7 @@ FLOORS = (
     "parties",
     "protocols/crypto",
     "protocols/crypto/vdaf",
+    "protocols/auditing",
     "protocols/privacy",
     "protocols/experiment",
     "protocols",

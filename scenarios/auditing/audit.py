@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import structs
 
+from tacit.protocols.auditing.sums import RULES, Rule
 from tacit.protocols.flower.apps import read_app
 from tacit.protocols.flower.declaration import FlowerApp
 from tacit.protocols.flower.keys import FlowerKeys
 from tacit.scenarios.auditing.flower_sums import audit_app
 from tacit.scenarios.auditing.own_sums import audit_scenario
 from tacit.scenarios.auditing.runs import Audit, Watch
-from tacit.scenarios.auditing.sums import RULES, Rule
 from tacit.scenarios.files import plugins
 from tacit.scenarios.files.reading import Loaded, read
 from tacit.scenarios.schema.keys import toml

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.protocols.auditing.judging import Verdict, fitting, judge
+from tacit.protocols.auditing.sums import RULES, Input, Quantiser, RoundSum, Rule, Vector
 from tacit.protocols.flower.exchanges import IN_ROUND, TRAINING, RoundRecord
 from tacit.protocols.flower.flower import Nodes
 from tacit.protocols.flower.keys import FlowerKeys
-from tacit.scenarios.auditing.judging import Verdict, fitting, judge
 from tacit.scenarios.auditing.runs import CALM, Audit, Losses, Row, Watch, losses, perform
-from tacit.scenarios.auditing.sums import RULES, Input, Quantiser, RoundSum, Rule, Vector
 from tacit.scenarios.chaos.trial import Calm, Trial
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 

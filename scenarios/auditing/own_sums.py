@@ -14,6 +14,8 @@ import numpy as np
 from msgspec import structs
 
 from tacit.parties.learning.vectors import decode
+from tacit.protocols.auditing.judging import Verdict, judge
+from tacit.protocols.auditing.sums import Input, RoundSum, Rule, Vector
 from tacit.protocols.federated.promises import (
     SentModel,
     again,
@@ -28,9 +30,7 @@ from tacit.protocols.federated.server_update import State
 from tacit.protocols.one_shot import OneShot, Phases
 from tacit.protocols.parts import Found
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.auditing.judging import Verdict, judge
 from tacit.scenarios.auditing.runs import CALM, Audit, Losses, Row, Watch, losses, perform
-from tacit.scenarios.auditing.sums import Input, RoundSum, Rule, Vector
 from tacit.scenarios.chaos.excused import Affected
 from tacit.scenarios.chaos.memory import Remembering
 from tacit.scenarios.chaos.promises import promises_of

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field, structs
 
+from tacit.protocols.auditing.judging import Verdict
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.auditing.judging import Verdict
 from tacit.scenarios.chaos.schedules import Schedule
 from tacit.scenarios.chaos.trial import Calm, Limits, Trial, observed
 from tacit.scenarios.schema.scenario import Scenario

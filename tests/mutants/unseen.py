@@ -225,7 +225,7 @@ UNSEEN = (
     ),
     _bug(
         "an audit allows thirty times the rounding of float32",
-        "scenarios/auditing/sums.py",
+        "protocols/auditing/sums.py",
         "rounding = (len(shares) + 8)",
         "rounding = 30 * (len(shares) + 8)",
         "tests/scenarios/test_judging.py::test_an_error_of_a_few_roundings_of_float32_is_allowed_and_no_more",

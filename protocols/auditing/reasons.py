@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.scenarios.auditing.sums import Input, RoundSum, Vector
+from tacit.protocols.auditing.sums import Input, RoundSum, Vector
 
 __all__ = ["reason_of"]
 

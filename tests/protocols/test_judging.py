@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.scenarios.auditing.judging import fitting, judge
-from tacit.scenarios.auditing.sums import RULES, Input, Quantiser, RoundSum, Vector
+from tacit.protocols.auditing.judging import fitting, judge
+from tacit.protocols.auditing.sums import RULES, Input, Quantiser, RoundSum, Vector
 
 WEIGHTED, MEAN = RULES[0], RULES[1]
 SIZE = 40

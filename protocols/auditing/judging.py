@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.scenarios.auditing.reasons import reason_of
-from tacit.scenarios.auditing.sums import RULES, RoundSum, Rule
+from tacit.protocols.auditing.reasons import reason_of
+from tacit.protocols.auditing.sums import RULES, RoundSum, Rule
 
 __all__ = ["Verdict", "fitting", "judge"]
 
