@@ -15,6 +15,7 @@ faults, `tacit bytes`, checkpoints and chaos.
 | `build`, `rounds`, `learns`, `trains_networks` | the run, its checkpoints |
 | `takings` | `tacit bytes`: the parts taken, and the clients among whom |
 | `attacked` | an attack on membership |
+| `audited`, `audit` | `tacit audit-sum` |
 
 | a fold over the parts | used by |
 | --- | --- |
@@ -44,6 +45,8 @@ from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
+from tacit.protocols.auditing.findings import Audit, Row, Watch
+from tacit.protocols.auditing.sums import Rule
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
@@ -65,7 +68,7 @@ from tacit.protocols.parts import (
     taken,
 )
 from tacit.protocols.presence import PRESENCE
-from tacit.protocols.promises import Promise, Trial
+from tacit.protocols.promises import Perform, Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim import plugged
 from tacit.sim.conditions import HEARTBEAT
@@ -74,7 +77,7 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
-__all__ = ["Declaration", "Needs", "Problem", "Setting", "by_name"]
+__all__ = ["Declaration", "Needs", "Opened", "Problem", "Setting", "by_name"]
 
 
 # The keys of a protocol of one's own: which types they may have, so that a scenario file can hold every value.
@@ -146,6 +149,16 @@ class Needs:
     validation: bool = False
     texts: bool = False
     classes: bool = False
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A program of the user's that a protocol runs as it is: its `name`, its number of clients, if it has one, and the
+    `keys` that run it."""
+
+    name: str
+    clients: int | None
+    keys: Struct
 
 
 class Declaration:
@@ -246,6 +259,10 @@ class Declaration:
         A key without files keeps its value.
         """
         return {}
+
+    def opened(self, path: str) -> Opened | None:
+        """Open the user's program in the folder or file `path`; None: the protocol runs none. Raises Problem."""
+        return None
 
     def build(self, setting: Setting) -> Experiment:
         """Build the parties of a run and their observer."""
@@ -413,6 +430,25 @@ class Declaration:
         A client alone is affected whoever else is.
         """
         return [one for part in self._parts(tables) for one in part.suffering(trial)]
+
+    def audited(self, trial: Trial, row: Row) -> Iterator[Row] | None:
+        """Judge the aggregates of a run, one `row` each; None: the result alone is compared, with the oracle."""
+        return None
+
+    def audited_rule(self, tables: Any) -> str:
+        """What `audited` compares with, in words."""
+        return f"the oracle of {self.name}, over the survivors' inputs"
+
+    def audit(
+        self, tables: Any, perform: Perform, *, mod: str | None, rule: Rule | None, at_once: int, watch: Watch
+    ) -> Audit | None:
+        """Audit runs in a way of its own, as of an app; None: as of any protocol.
+
+        `perform` runs the scenario of `tables`. `mod`, `rule`: the name of the app's secure mod, and its rule of
+        aggregation; None: those that are found. `at_once`: the number of clients that are lost at a time. `watch`: is
+        told of each run. Raises Problem if nothing can be audited.
+        """
+        return None
 
     def waits(self, tables: Any) -> int:
         """The most deadlines that a client waits in a round, with any losses."""

@@ -3,7 +3,7 @@
 A promise is checked on announcements, events and results from outside, and shares no code with the protocol.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -11,10 +11,12 @@ from msgspec import Struct
 from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.outcome import Reason
+from tacit.sim.faults import AnyFault
 from tacit.sim.trace import Event, Fact
 
 __all__ = [
     "Affected",
+    "Perform",
     "Promise",
     "Trial",
     "announced",
@@ -44,6 +46,7 @@ class Trial(Protocol):
     models: list[bytes]
     records: list[Any]
     simulated: Simulated | None
+    error: BaseException | None
 
     @property
     def outcome(self) -> str: ...
@@ -60,6 +63,10 @@ class Affected(Protocol):
     def clients(self) -> set[str]: ...
     def __contains__(self, party: str) -> bool: ...
     def well_since(self, party: str, time: float) -> bool: ...
+
+
+Perform = Callable[[Sequence[AnyFault], Trial | None], Trial]
+"""Runs a scenario under faults; it takes the trial without faults, too, which limits this one, or None for that one."""
 
 
 class Promise(Struct, frozen=True):

@@ -6,7 +6,7 @@ from tacit.protocols.declaration import Declaration
 from tacit.sim import plugged
 from tacit.sim.registry import Registry, listed_in
 
-__all__ = ["PROTOCOLS", "add", "using"]
+__all__ = ["APPS", "PROTOCOLS", "add", "using"]
 
 _PLACES = {
     "xclp.declaration": ("xclp",),
@@ -30,6 +30,10 @@ PROTOCOLS: Registry[Declaration] = Registry(
         for name, entry in listed_in(f"tacit.protocols.{module}", "DECLARATIONS", names).items()
     },
 )
+
+
+APPS = "flower"
+"""The name of the protocol that runs apps of users as they are (`Declaration.opened`)."""
 
 
 def using(*keys: str) -> tuple[str, ...]:

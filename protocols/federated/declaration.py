@@ -11,6 +11,7 @@ from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
+from tacit.protocols.auditing.findings import Row
 from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
@@ -18,6 +19,7 @@ from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.auditing import audited_rounds, audited_rule
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
 from tacit.protocols.federated.evaluation import EVALUATION, SUMMED_EVALUATION
@@ -351,6 +353,16 @@ class FederatedTraining(Declaration):
             return found
         rest = {name: one for name, one in found.items() if name not in PROMISES}
         return rest | (NOISY if tables.privacy.noise == "skellam" else {})
+
+    def audited(self, trial: Trial, row: Row) -> Iterator[Row] | None:
+        return audited_rounds(trial, row) if self._compares_models(trial.scenario) else None
+
+    def audited_rule(self, tables: TrainingTables) -> str:
+        return audited_rule(tables) if self._compares_models(tables) else super().audited_rule(tables)
+
+    def _compares_models(self, tables: TrainingTables) -> bool:
+        """True if a promise of a run compares its models."""
+        return any(one.compares == "model" for one in (self.promises(tables) or {}).values())
 
     def attacked(self, tables: TrainingTables) -> AttackedMessages:
         if (way := tables.training.averaging) != "plain":

@@ -7,17 +7,20 @@ from importlib import metadata
 from pathlib import Path
 
 from tacit.parties.learning.extras import MissingExtra, require
-from tacit.protocols.declaration import Declaration, Needs, by_name
+from tacit.protocols.auditing.findings import Audit, Watch
+from tacit.protocols.auditing.sums import Rule
+from tacit.protocols.declaration import Declaration, Needs, Opened, by_name
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
+from tacit.protocols.flower.auditing import audit_app
 from tacit.protocols.flower.exchanges import STAGES, STEPS
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer, Nodes
 from tacit.protocols.flower.keys import FlowerKeys, FlowerTables
 from tacit.protocols.flower.observer import FlowerObserver
 from tacit.protocols.parts import Part, messages_in
-from tacit.protocols.promises import Affected, Promise, Trial
+from tacit.protocols.promises import Affected, Perform, Promise, Trial
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration
 
@@ -166,6 +169,16 @@ class FlowerApp(Declaration):
         if numbers <= HIGHEST:
             return []
         return [f"flwr {found} is newer than {_text(HIGHEST)}, the newest version that Tacit is tested with"]
+
+    def audit(
+        self, tables: FlowerTables, perform: Perform, *, mod: str | None, rule: Rule | None, at_once: int, watch: Watch
+    ) -> Audit:
+        """Audit the app, with its secure mod and without it."""
+        return audit_app(tables, perform, mod=mod, rule=rule, at_once=at_once, watch=watch)
+
+    def opened(self, path: str) -> Opened:
+        app = read_app(path)
+        return Opened(app.name, app.nodes, FlowerKeys(name=self.name, app=str(Path(path).absolute())))
 
     def build(self, setting: Setting) -> "FlowerRun":
         return FlowerRun(setting)

@@ -2,21 +2,20 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
 
+from tacit.protocols.auditing.findings import Audit, Watch
 from tacit.protocols.auditing.sums import RULES, Rule
-from tacit.protocols.flower.apps import read_app
-from tacit.protocols.flower.declaration import FlowerApp
-from tacit.protocols.flower.keys import FlowerKeys
-from tacit.scenarios.auditing.flower_sums import audit_app
-from tacit.scenarios.auditing.own_sums import audit_scenario
-from tacit.scenarios.auditing.runs import Audit, Watch
+from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.auditing.own_sums import audit_scenario, perform
 from tacit.scenarios.files import plugins
+from tacit.scenarios.files.apps import scenario_of_app
 from tacit.scenarios.files.reading import Loaded, read
 from tacit.scenarios.schema.keys import toml
-from tacit.scenarios.schema.scenario import Data, Scenario, ScenarioError
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.registry import added_by_plugins
 from tacit.sim.setting_error import Problem
 
@@ -42,15 +41,24 @@ def audit(
 ) -> Audit:
     """Audit `source`: the folder or file of a Flower app, a scenario's file or name, or a plugin's file.
 
-    `mod` and `rule` are those of `audit_app`, by name; `run_config` has settings of the app. Raises ScenarioError.
+    `mod` and `rule` are those of an app (`Declaration.audit`), by name; `run_config` has settings of the app. Raises
+    ScenarioError.
     """
     asked = [*_as_changes({"data.clients": clients, "protocol.run_config": run_config}), *changes]
     options = {"data.clients": "--clients", "protocol.run_config": "--run-config"}
     loaded = _loaded(source, asked, seed, options)
     scenario = loaded.scenario
     faults = scenario.fault
-    if scenario.protocol.name == FlowerApp.name:
-        return audit_app(scenario, mod=mod, rule=_rule(rule), at_once=at_once, watch=watch)
+    watch = watch or (lambda done, of, words: None)
+    run = partial(perform, scenario)
+    try:
+        own = PROTOCOLS[scenario.protocol.name].audit(
+            scenario, run, mod=mod, rule=_rule(rule), at_once=at_once, watch=watch
+        )
+    except Problem as error:
+        raise ScenarioError(error.key if error.key.startswith("--") else source, "", error.problem) from error
+    if own is not None:
+        return own
     for option, value in (("--mod", mod), ("--rule", rule)):
         if value is not None:
             raise ScenarioError(option, "", f"goes with a Flower app, and {source} is none")
@@ -75,15 +83,9 @@ def _loaded(source: str, changes: Sequence[str], seed: int | None, options: dict
         raise ScenarioError(source, "", "there is no such file; allowed: a Flower app's, or a plugin's")
     if (path / "pyproject.toml").is_file() or (path.suffix == ".py" and _is_app(path)):
         try:
-            app = read_app(source)
+            made = scenario_of_app(source, _CLIENTS)
         except Problem as error:
             raise ScenarioError(source, "", error.problem) from None
-        made = Scenario(
-            title=f"The Flower app {app.name}",
-            name=app.name,
-            data=Data(clients=app.nodes or _CLIENTS),
-            protocol=FlowerKeys(name=FlowerApp.name, app=str(path.absolute())),
-        )
         return read(made, changes, seed=seed, options=options)
     if path.suffix != ".py":
         return read(source, [*changes, "expect={}"], seed=seed, options=options)

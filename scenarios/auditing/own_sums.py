@@ -1,78 +1,70 @@
 """Audits the sums of Tacit's protocols and of plugins: each is compared with the plaintext sum over its survivors.
 
 For a protocol of parts (`Phases`, `OneShot`) each part's value is compared with its oracle, over the clients that the
-server reports. For training, each round's model is compared with the exact average of its survivors' models, which are
-computed again. For any other protocol the result is compared with its oracle, as in runs.
+server reports. A protocol may compare its aggregates in its own way (`Declaration.audited`), as training does. For any
+other protocol the result is compared with its oracle, as in runs.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import structs
 
-from tacit.parties.learning.vectors import decode
-from tacit.protocols.auditing.judging import Verdict, judge
-from tacit.protocols.auditing.sums import Input, RoundSum, Rule, Vector
-from tacit.protocols.federated.promises import (
-    SentModel,
-    again,
-    begun,
-    layout_of,
-    next_model,
-    plain_average,
-    points_of,
-)  # fmt: skip
-from tacit.protocols.federated.round import TrainingServer
-from tacit.protocols.federated.server_update import State
+from tacit.protocols.auditing.findings import CALM, Audit, Losses, Row, Watch, ended, losses
+from tacit.protocols.auditing.judging import Verdict
+from tacit.protocols.auditing.sums import Vector
 from tacit.protocols.one_shot import OneShot, Phases
 from tacit.protocols.parts import Found
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.auditing.runs import CALM, Audit, Losses, Row, Watch, losses, perform
 from tacit.scenarios.chaos.excused import Affected
 from tacit.scenarios.chaos.memory import Remembering
 from tacit.scenarios.chaos.promises import promises_of
-from tacit.scenarios.chaos.trial import Calm, Trial
+from tacit.scenarios.chaos.trial import Calm, Limits, Trial, observed
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.sim.compute import Engine
 from tacit.sim.faults import AnyFault
 
-__all__ = ["audit_scenario"]
-
-_CLOSE = 1e-6
-"""The error of float32 and of the fixed point of a secure sum, relative to the largest number or to 1."""
+__all__ = ["audit_scenario", "perform"]
 
 _SMALL = 2e-3
 """The largest error of float16, relative to the largest number, with a margin."""
 
 
-def audit_scenario(
-    scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch | None = None
-) -> Audit:
+def perform(scenario: Scenario, faults: Sequence[AnyFault], calm: Trial | None, engine: Engine | None = None) -> Trial:
+    """Run `scenario` under `faults` in this process, with its jobs in the given `engine`.
+
+    `calm`: the run without faults, which limits this one; None for that run itself.
+    """
+    struck = structs.replace(scenario, fault=list(faults))
+    waits = PROTOCOLS[scenario.protocol.name].waits(scenario)
+    numbers = None if calm is None else Calm(len(calm.events), calm.simulation.now)
+    return observed(struck, Limits.of(struck, waits, numbers), engine)
+
+
+def audit_scenario(scenario: Scenario, faults: Sequence[AnyFault] = (), *, at_once: int = 1, watch: Watch) -> Audit:
     """Audit a scenario: without faults, under `faults` together, and with `at_once` clients lost at each step.
 
     `faults` are those of the scenario's file, and may be empty. Raises ScenarioError if the run without faults has no
     result.
     """
-    watch = watch or (lambda done, of, words: None)
+    protocol = PROTOCOLS[scenario.protocol.name]
     engine = Remembering()
     watch(0, 0, CALM)
     first = perform(scenario, (), None, engine)
     name = scenario.protocol.name
     if first.error is not None:
         raise ScenarioError(scenario.title or name, "", f"it does not run: {first.reason}") from first.error
-    rows_of = _rows_of(scenario)
-    audit = Audit(subject=scenario.title or name, rule=_rule(scenario))
-    audit.rows += rows_of(first, CALM)
+    audit = Audit(subject=scenario.title or name, rule=protocol.audited_rule(scenario))
+    audit.rows += _rows(first, CALM)
     clients = [client.name for client in first.simulation.clients]
     steps = dict.fromkeys(event.step for event in first.events if event.kind == "enter" and event.party in clients)
     own = [Losses(tuple(faults), "the scenario's own faults")] if faults else []
     tried = [*own, *losses(first.events, list(steps), clients, at_once, _steps_of_summands(scenario))]
-    calm = Calm(len(first.events), first.simulation.now)
     for number, one in enumerate(tried):
         watch(1 + number, 1 + len(tried), one.words)
-        audit.rows += rows_of(perform(scenario, one.faults, calm, engine), one.words)
+        audit.rows += _rows(perform(scenario, one.faults, first, engine), one.words)
     return audit
 
 
@@ -82,57 +74,35 @@ def _steps_of_summands(scenario: Scenario) -> list[str]:
     return [step.name for stage in ("mask", "train") for step in taken if step.stage == stage]
 
 
-def _rule(scenario: Scenario) -> str:
-    if _trains(scenario):
-        weighted = "weighted mean" if scenario.training.weighting == "points" else "mean"
-        return f"{weighted} of the survivors' models, computed again in plaintext"
-    return f"the oracle of {scenario.protocol.name}, over the survivors' inputs"
-
-
-def _trains(scenario: Scenario) -> bool:
-    return any(one.compares == "model" for one in promises_of(scenario).values())
-
-
-def _rows_of(scenario: Scenario) -> Callable[[Trial, str], Iterator[Row]]:
-    if isinstance(PROTOCOLS[scenario.protocol.name], Phases):
-        return _part_rows
-    return _training_rows if _trains(scenario) else _result_rows
-
-
-def _row(trial: Trial, words: str, number: int, what: str, survivors: int) -> Row:
-    called = len(trial.simulation.clients)
-    return Row(losses=words, mod="", round=number, aggregate=what, called=called, survivors=survivors, status="no sum")
-
-
-def _ended(trial: Trial) -> str:
-    return f"{trial.outcome}{': ' * bool(trial.reason)}{trial.reason}"
+def _rows(trial: Trial, words: str) -> Iterator[Row]:
+    protocol, called = PROTOCOLS[trial.scenario.protocol.name], len(trial.simulation.clients)
+    row = Row(losses=words, mod="", round=1, aggregate="", called=called, survivors=0, status="no sum")
+    own = protocol.audited(trial, row)
+    if own is not None:
+        return own
+    return _part_rows(trial, protocol, row) if isinstance(protocol, Phases) else _result_rows(trial, row)
 
 
 # Protocols of parts
 
 
-def _part_rows(trial: Trial, words: str) -> Iterator[Row]:
-    protocol = PROTOCOLS[trial.scenario.protocol.name]
-    assert isinstance(protocol, Phases)
+def _part_rows(trial: Trial, protocol: Phases, row: Row) -> Iterator[Row]:
     found: Mapping[str, Found] = trial.simulation.server.found
     affected = Affected(trial)
     names = [part.name for part in protocol.parts]
     for number, name in enumerate(names, 1):
-        row = _row(trial, words, number, name, len(found[name].over) if name in found else 0)
+        survivors = len(found[name].over) if name in found else 0
+        one = structs.replace(row, round=number, aggregate=name, survivors=survivors)
         if name not in found:
-            yield structs.replace(row, reason=_ended(trial))
+            yield structs.replace(one, reason=ended(trial))
             continue
         verdict = _part_verdict(trial, protocol, found, name)
-        if verdict.status == "ok" and "server" not in affected:
-            last = [*found].index(name) == 0  # a client that crashed and is back may miss later parts
-            missing = [
-                one.name
-                for one in trial.simulation.clients
-                if one.name not in found[name].over and one.name not in affected and last
-            ]
-            if missing:
+        if verdict.status == "ok" and "server" not in affected and name == next(iter(found)):
+            # a client that crashed and is back may miss later parts
+            over, clients = found[name].over, [client.name for client in trial.simulation.clients]
+            if missing := [client for client in clients if client not in over and client not in affected]:
                 verdict = Verdict("wrong", f"{', '.join(missing)} not counted, though nothing affected it")
-        yield row.judged(verdict)
+        yield one.judged(verdict)
 
 
 def _part_verdict(trial: Trial, protocol: Phases, found: Mapping[str, Found], name: str) -> Verdict:
@@ -208,83 +178,16 @@ def _explanation(
     return f"it is wrong by up to {error:.3g}; no known mistake gives that"
 
 
-# Training
-
-
-def _training_rows(trial: Trial, words: str) -> Iterator[Row]:
-    kept: State = ()
-    earlier: dict[int, Vector] = {}
-    server = trial.simulation.server
-    assert isinstance(server, TrainingServer)
-    for record, before, after in zip(trial.records, trial.models, trial.models[1:], strict=False):
-        row = _row(trial, words, record.number, "model", len(record.averaged) if not record.lost else 0)
-        if record.lost:
-            moved = "the model has changed, though the round was lost" if after != before else ""
-            status = "wrong" if moved else "no sum"
-            yield structs.replace(row, status=status, reason=moved or str(record.lost))
-            continue
-        found = decode(after, layout_of(trial)).astype(np.float64)
-        verdict, kept = _round_verdict(trial, server.settings, kept, record, before, found, earlier)
-        earlier[record.number] = found
-        yield row.judged(verdict)
-    if not trial.records:
-        yield structs.replace(_row(trial, words, 1, "model", 0), reason=_ended(trial))
-
-
-def _round_verdict(
-    trial: Trial, settings: Any, kept: State, record: Any, before: bytes, found: Vector, earlier: Mapping[int, Vector]
-) -> tuple[Verdict, State]:
-    """Compare a round's model with the average of its survivors' models, testing each update of clients that trained
-    twice."""
-    weighted = trial.scenario.training.weighting == "points"
-    started = decode(before, layout_of(trial)).astype(np.float64)
-    verdict, state = Verdict("unknown", "no update of a survivor was recorded"), kept
-    for chosen in itertools.product(*(begun(trial, name, record.number, before) for name in record.averaged)):
-        inputs = _inputs(trial, chosen)
-        others = [one for one in trial.updates if one.round == record.number and one.arguments[1] == before]
-        lost = _inputs(trial, [one for one in others if one.party not in record.averaged])
-        if not inputs:
-            continue
-        weights = {name: int(each.weight) if weighted else 1 for name, each in inputs.items()}
-        models = [SentModel(each.vector, weights[name]) for name, each in inputs.items()]
-        mean = plain_average(models)
-        wanted, state = next_model(settings, kept, before, mean)
-        largest, rounding = float(np.abs(wanted).max(initial=0.0)), float(layout_of(trial).rounding.max(initial=0.0))
-        bound = _CLOSE * max(1.0, largest) + rounding * largest
-        if settings.method.server is None:
-            rule = Rule(weighted, divided=True, added=False)
-            one = RoundSum(found, {**lost, **inputs}, tuple(inputs), rule, started, earlier, bound=bound)
-            verdict = judge(one)
-        else:
-            error = float(np.abs(found - wanted).max(initial=0.0))
-            text = "" if error <= bound else "it is not what the server's update makes of the survivors' mean"
-            verdict = Verdict("wrong" if text else "ok", text, error, bound)
-        if verdict.status == "ok":
-            break
-    return verdict, state
-
-
-def _inputs(trial: Trial, updates: Sequence[Any]) -> dict[str, Input]:
-    """The models of updates, trained again, with their points; without clients that had nothing to train on."""
-    found = {}
-    for one in updates:
-        trained, _ = again(trial, one)
-        if trained.steps:
-            vector = decode(trained.parameters, layout_of(trial)).astype(np.float64)
-            found[one.party] = Input(vector, float(points_of(one.arguments)))
-    return found
-
-
 # Other protocols
 
 
-def _result_rows(trial: Trial, words: str) -> Iterator[Row]:
-    survivors = len(trial.simulation.clients) - len({loss.party for loss in getattr(trial.simulated, "lost", ())})
-    row = _row(trial, words, 1, "result", survivors)
+def _result_rows(trial: Trial, row: Row) -> Iterator[Row]:
+    survivors = row.called - len({loss.party for loss in getattr(trial.simulated, "lost", ())})
+    row = structs.replace(row, aggregate="result", survivors=survivors)
     promises = [one for one in promises_of(trial.scenario).values() if one.compares]
     compared = getattr(trial.simulated, "equals_plaintext", None)
     if trial.simulated is None or trial.outcome != "completed":
-        yield structs.replace(row, reason=_ended(trial))
+        yield structs.replace(row, reason=ended(trial))
         return
     broken = [how for one in promises for how in one.broken(trial, Affected(trial))]
     if compared is False or broken:

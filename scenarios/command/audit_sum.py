@@ -11,7 +11,7 @@ from tacit.scenarios.command.options import Debug, Plugins, Seed, Set, Trust
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.scenarios.auditing.runs import Audit, Row
+    from tacit.protocols.auditing.findings import Audit, Row
 
 __all__ = ["audit_sum"]
 

@@ -41,35 +41,27 @@ def flower(
     debug: Debug = False,
 ) -> int:
     """Run an unmodified Flower app on Tacit's simulated network, print a summary and write a run folder."""
-    from tacit.protocols.flower.apps import read_app
-    from tacit.protocols.flower.declaration import FlowerApp
-    from tacit.protocols.flower.keys import FlowerKeys
+    from tacit.protocols.registry import APPS
+    from tacit.scenarios.files.apps import scenario_of_app
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.schema.keys import toml
-    from tacit.scenarios.schema.scenario import Data, Scenario, ScenarioError
+    from tacit.scenarios.schema.scenario import Data, ScenarioError
     from tacit.sim.setting_error import Problem
 
     if not app.exists():
         raise ScenarioError(str(app), "", "there is no such folder or file; allowed: that of a Flower app")
     try:
-        found = read_app(str(app))
+        made = scenario_of_app(str(app), Data().clients)
     except Problem as error:
         raise ScenarioError("APP_DIR", "", error.problem) from None
     options = {"protocol.run_config": "--run-config", "data.clients": "--clients", "engine": "--engine"}
     given = zip(options, (run_config, clients, engine), strict=True)
     asked = [f"{key}={toml(value)}" for key, value in given if value is not None]
-    where = str(app.absolute())
     if scenario is None:
-        made = Scenario(
-            title=f"The Flower app {found.name}",
-            name=found.name,
-            data=Data(clients=found.nodes or Data().clients),
-            protocol=FlowerKeys(name=FlowerApp.name, app=where),
-        )
         loaded = read(made, [*asked, *(changes or ())], seed=seed, options=options)
     else:
-        own = {"protocol.name": FlowerApp.name, "protocol.app": where}
-        own["title"] = f"The Flower app {found.name} on the network of {scenario}"
+        own = {"protocol.name": APPS, "protocol.app": str(app.absolute())}
+        own["title"] = f"{made.title} on the network of {scenario}"
         asked = [*(f"{key}={toml(value)}" for key, value in own.items()), *asked]
         loaded = read(scenario, [*asked, *(changes or ())], seed=seed, options=options)
     return carry_out(loaded, out, debug=debug, limit=limit)

@@ -15,12 +15,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from tacit.parties.fleet.fleet import HELPER
+from tacit.protocols.auditing.findings import Losses, losses
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.lying import is_judged
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Sum
-from tacit.scenarios.auditing.runs import Losses, losses
 from tacit.scenarios.chaos.campaign import Verdict, faulty_run, first_run
 from tacit.scenarios.chaos.fault_kinds import faults_of_message
 from tacit.scenarios.chaos.miniature import Miniature

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import structs
 
+from tacit.protocols.auditing.findings import CALM, Audit, Losses, Row, Watch, losses
 from tacit.protocols.auditing.judging import Verdict, fitting, judge
 from tacit.protocols.auditing.sums import RULES, Input, Quantiser, RoundSum, Rule, Vector
 from tacit.protocols.flower.exchanges import IN_ROUND, TRAINING, RoundRecord
 from tacit.protocols.flower.flower import Nodes
-from tacit.protocols.flower.keys import FlowerKeys
-from tacit.scenarios.auditing.runs import CALM, Audit, Losses, Row, Watch, losses, perform
-from tacit.scenarios.chaos.trial import Calm, Trial
-from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.protocols.promises import Perform, Trial
+from tacit.sim.setting_error import Problem
 
 if TYPE_CHECKING:
     from tacit.protocols.flower.recording import Aggregation, Recorder, Update
@@ -89,38 +89,31 @@ class _Round:
 
 
 def audit_app(
-    scenario: Scenario,
-    *,
-    mod: str | None = None,
-    rule: Rule | None = None,
-    at_once: int = 1,
-    watch: Watch | None = None,
+    tables: Any, perform: Perform, *, mod: str | None, rule: Rule | None, at_once: int, watch: Watch
 ) -> Audit:
-    """Audit the scenario of an app.
+    """Audit the app of the scenario in `tables`, which `perform` runs.
 
     `mod`: the name of the app's secure mod, "none", or None for the outermost mod that hides updates. `rule`: the app's
     rule of aggregation; None to infer it from the run without the mod. `at_once`: the number of clients that are lost
-    at a time. The scenario's own faults, if any, are tried first. Raises ScenarioError if the app does not run, or has
-    no such mod.
+    at a time. The scenario's own faults, if any, are tried first. Raises Problem if the app does not run, or has no
+    such mod.
     """
-    watch = watch or (lambda done, of, words: None)
     watch(0, 0, CALM)
-    first = _run(scenario, Losses((), CALM), "", frozenset(), None)
+    first = _run(perform, Losses((), CALM), "", frozenset(), None)
     if not first.numbers:
         why = first.trial.reason or "no client was asked to train"
-        raise ScenarioError(_app(scenario), "", f"nothing to compare: {first.trial.outcome}: {why}")
+        raise Problem("protocol.app", f"nothing to compare: {first.trial.outcome}: {why}")
     try:
         name = first.recorder.secure_mod(mod) or ""
     except LookupError:
         allowed = ", ".join(first.recorder.mods) or "none, as the app has no mods"
-        raise ScenarioError("--mod", "", f"the app has no mod {mod}; allowed: {allowed}") from None
+        raise Problem("--mod", f"the app has no mod {mod}; allowed: {allowed}") from None
     first.mod = name
-    audit = Audit(subject=scenario.title or _app(scenario), mod=name)
+    audit = Audit(subject=tables.title or tables.protocol.app, mod=name)
     trial = first.trial
-    calm = Calm(len(trial.events), trial.simulation.now)
-    own = [Losses(tuple(scenario.fault), "the scenario's own faults")] if scenario.fault else []
+    own = [Losses(tuple(tables.fault), "the scenario's own faults")] if tables.fault else []
     tried = [*own, *losses(trial.events, IN_ROUND, list(first.names.values()), at_once, TRAINING[::-1])]
-    plain = _run(scenario, Losses((), CALM), "", frozenset({name}), calm) if name else first
+    plain = _run(perform, Losses((), CALM), "", frozenset({name}), trial) if name else first
     meant = _Aggregating(audit, plain, rule)
     audit.rows += meant.rows(first)
     if plain is not first:
@@ -129,28 +122,23 @@ def audit_app(
     count = 2 + len(tried) + len(with_plain)
     for number, one in enumerate(tried):
         watch(2 + number, count, one.words)
-        audit.rows += meant.rows(_run(scenario, one, name, frozenset(), calm))
+        audit.rows += meant.rows(_run(perform, one, name, frozenset(), trial))
     for one in with_plain:
         watch(count - 1, count, one.words)
-        audit.rows += meant.rows(_run(scenario, one, "", frozenset({name}), calm))
+        audit.rows += meant.rows(_run(perform, one, "", frozenset({name}), trial))
     return audit
 
 
-def _app(scenario: Scenario) -> str:
-    assert isinstance(scenario.protocol, FlowerKeys)
-    return scenario.protocol.app
-
-
-def _run(scenario: Scenario, struck: Losses, mod: str, without: frozenset[str], calm: Calm | None) -> _Run:
+def _run(perform: Perform, struck: Losses, mod: str, without: frozenset[str], calm: Trial | None) -> _Run:
     from tacit.protocols.flower.recording import Recorder
 
     recorder = Recorder(without=without)
     with recorder.installed(), redirect_stdout(io.StringIO()):  # the app prints the same in each of a dozen runs
-        trial = perform(scenario, struck.faults, calm)
+        trial = perform(struck.faults, calm)
     if isinstance(trial.error, ImportError | SyntaxError):
-        raise ScenarioError(_app(scenario), "", f"the app cannot be imported: {trial.error}") from trial.error
+        raise Problem("protocol.app", f"the app cannot be imported: {trial.error}") from trial.error
     clients = [client.name for client in trial.simulation.clients]
-    names = {number: name for name, number in Nodes.numbers_of(scenario.seed, clients).items()}
+    names = {number: name for name, number in Nodes.numbers_of(trial.scenario.seed, clients).items()}
     return _Run(trial, recorder, names, struck.words, mod)
 
 
@@ -207,8 +195,6 @@ class _Aggregating:
             )
 
     def _judged(self, row: Row, run: _Run, one: _Round, earlier: Mapping[str, Mapping[int, Vector]]) -> Row:
-        from msgspec import structs
-
         if not one.seen:
             return structs.replace(row, reason=_no_sum(run, one))
         if len({len(each.vector) for each in one.inputs.values()}) > 1:

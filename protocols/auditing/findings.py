@@ -1,20 +1,16 @@
-"""The runs of an audit, calm and under losses, and its findings: a row for each aggregate of each round."""
+"""The findings of an audit, a row for each aggregate of each round, and the losses that it tries."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct, field, structs
 
 from tacit.protocols.auditing.judging import Verdict
-from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.chaos.trial import Calm, Limits, Trial, observed
-from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.compute import Engine
-from tacit.sim.faults import Crash, Slow
+from tacit.sim.faults import AnyFault, Crash, Slow
 from tacit.sim.trace import Event
 
-__all__ = ["CALM", "Audit", "Losses", "Row", "Watch", "losses", "perform"]
+__all__ = ["CALM", "Audit", "Losses", "Row", "Watch", "ended", "losses"]
 
 CALM = "calm"
 
@@ -71,10 +67,15 @@ class Audit(Struct, kw_only=True):
         return [row for row in self.rows if row.status in ("ok", "wrong")]
 
 
+def ended(trial: Any) -> str:
+    """How a run ended, in words."""
+    return f"{trial.outcome}{': ' * bool(trial.reason)}{trial.reason}"
+
+
 class Losses(Struct, frozen=True):
     """The faults of a run, and their description."""
 
-    faults: Schedule
+    faults: tuple[AnyFault, ...]
     words: str
 
 
@@ -117,10 +118,3 @@ def losses(
         straggler = Slow(name, at=slow, factor=_SLOWER, lasts=_BACK)
         found.append(Losses((straggler,), f"{name} is a straggler from {slow} on"))
     return found
-
-
-def perform(scenario: Scenario, faults: Schedule, calm: Calm | None, engine: Engine | None = None) -> Trial:
-    """Run `scenario` under `faults` in this process, with its jobs in the given `engine`."""
-    struck = structs.replace(scenario, fault=list(faults))
-    waits = PROTOCOLS[scenario.protocol.name].waits(scenario)
-    return observed(struck, Limits.of(struck, waits, calm), engine)
