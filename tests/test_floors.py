@@ -42,6 +42,7 @@ FLOORS = (
     "protocols/cotraining",
     "protocols/flower",
     "protocols/cells",
+    "protocols/tables.py",
     "protocols/lying.py",
     "protocols/registry.py",
     "protocols/plugins.py",
@@ -156,6 +157,28 @@ def test_no_secure_sum_imports_another() -> None:
     beside = {name for name in found if name.startswith("tacit.protocols.sums.")} - sums
     below = [name for name in beside if sums & found[name] and any(name in found[one] for one in sums)]
     assert below == []
+
+
+FAMILIES = ("xclp", "federated", "cotraining", "cells", "flower")
+
+
+TWO_SERVERS = {"chaos.report_world", "chaos.report_view"}
+"""The lying aggregators of Prio3: a world of two servers, which no other sum has."""
+
+
+def test_scenarios_import_no_family_and_no_secure_sum_by_name() -> None:
+    """A protocol or a sum of a stranger's gets what one of ours gets: declarations and sums are asked."""
+    families = tuple(f"tacit.protocols.{family}." for family in FAMILIES)
+    sums = {kind.__module__ for kind in SUMS.values()} | {
+        f"tacit.protocols.sums.{name}" for name in ("reports", "batch")
+    }
+    arrows = [(name, other) for name, others in imported().items() for other in others]
+    found = {
+        (name.removeprefix("tacit.scenarios."), other.removeprefix("tacit.protocols."))
+        for name, other in arrows
+        if name.startswith("tacit.scenarios.") and (other.startswith(families) or other in sums)
+    }
+    assert {pair for pair in found if pair[0] not in TWO_SERVERS} == set()
 
 
 def test_a_circle_of_imports_is_detected() -> None:

@@ -197,8 +197,8 @@ class Sum(Part):
     lying: ClassVar[Any] = None
     """How a lying server of a sum of your own is tried and judged: a class derived from `sums.lying.base.Lying`."""
     keys: ClassVar[type[CollusionKeys]] = DropoutKeys
-    """Its keys in the table [sum]: `DropoutKeys`, or `CollusionKeys` without `tolerates_share`; or a struct that derives
-    from one of these and may have keys of its own."""
+    """Its keys in the table [sum]: `DropoutKeys`, or `CollusionKeys` without `tolerates_share`; or a struct that
+    derives from one of these and may have keys of its own."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
 
     def __init_subclass__(cls) -> None:

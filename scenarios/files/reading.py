@@ -27,7 +27,7 @@ from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, c
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
-from tacit.scenarios.schema.keys import keys, moved, named, of_all, similar, structure, toml
+from tacit.scenarios.schema.keys import keys, moved, named, of_all, own_names, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
@@ -54,6 +54,7 @@ def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
     """The keys in `raw` that are used by other protocols only. `protocols` are those of the file, or of its table's
     cells."""
     own = of_all().union(*(PROTOCOLS[protocol].uses for protocol in protocols if protocol in PROTOCOLS))
+    own = own.union(*map(own_names, protocols))
     others = [name for name in _keys_in(raw) if own.isdisjoint((name, name.partition(".")[0] + ".*"))]
     if not others:
         return ()

@@ -22,7 +22,8 @@ from tacit.sim.table import Keys, joined
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "EACH", "Key", "allowed", "bounds", "keys", "kind_of", "moved", "named", "of_all", "similar", "structure", "toml",
+    "EACH", "Key", "allowed", "bounds", "keys", "kind_of", "moved", "named", "of_all", "own_names", "similar",
+    "structure", "toml",
 ]  # fmt: skip
 
 
@@ -269,12 +270,23 @@ def _kind_with(base: type[ScenarioFile], name: str, table: type[Struct]) -> type
     return new_class("ScenarioFile", (base,), options, lambda namespace: namespace.update(fields))
 
 
+def own_names(protocol: str) -> frozenset[str]:
+    """Return the names of the keys that only `protocol` has; no other protocol is imported."""
+    declaration = PROTOCOLS.get(protocol)
+    if declaration is None or declaration.keys is None:
+        return frozenset()
+    return frozenset(f"protocol.{field}" for field in _own_fields(declaration.keys))
+
+
+def _own_fields(protocol: type[Struct]) -> set[str]:
+    kinds = [kind for kind in protocol.__mro__ if kind not in ProtocolKeys.__mro__]
+    return {field for kind in kinds for field in get_annotations(kind)}
+
+
 @cache
 def _own_keys(name: str, protocol: type[Struct]) -> tuple[Key, ...]:
     """Return the keys that only the protocol `name` has: the fields of its struct `protocol`."""
-    kinds = [kind for kind in protocol.__mro__ if kind not in ProtocolKeys.__mro__]
-    own = {field for kind in kinds for field in get_annotations(kind)}
-    node = types.type_info(protocol)
+    own, node = _own_fields(protocol), types.type_info(protocol)
     assert isinstance(node, types.StructType)
     rows = [row for row in _rows("protocol.", node) if row.name.partition(".")[2] in own]
     return tuple(structs.replace(row, protocols=(name,)) for row in rows)

@@ -13,12 +13,18 @@ from msgspec import Meta
 from tacit.parties.data.features import FEATURES
 from tacit.parties.fleet.energy import PROCESSORS, RADIOS
 from tacit.parties.fleet.keys import ClientKeys, HostKeys, LinkKeys
-from tacit.protocols.cells.keys import Cells
-from tacit.protocols.cotraining.keys import Cotraining, Learner, Public
-from tacit.protocols.federated.keys import Byzantine, Model, Training
-from tacit.protocols.privacy.keys import Privacy
-from tacit.protocols.sums.keys import SumKeys
-from tacit.protocols.xclp.keys import ProtocolKeys
+from tacit.protocols.tables import (
+    Byzantine,
+    Cells,
+    Cotraining,
+    Learner,
+    Model,
+    Privacy,
+    ProtocolKeys,
+    Public,
+    SumKeys,
+    Training,
+)
 from tacit.sim.faults import AnyFault, Fault
 from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration

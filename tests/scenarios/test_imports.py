@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tacit.scenarios.schema.keys import keys, named, of_all
+from tests.tree import ROOT
 
 _PROGRAM = """
 import sys
@@ -45,3 +46,12 @@ def test_the_keys_of_all_protocols_are_those_that_no_protocol_lists() -> None:
     assert of_all() <= general
     assert {name.partition(".")[0] for name in general - of_all()} <= {"cotraining"}
     assert named() == {key.name for key in keys() if key.protocols != ("flower",)}
+
+
+FAMILIES = ("cells", "cotraining", "federated", "flower", "xclp")
+
+
+def test_a_run_of_a_plugins_protocol_imports_keys_of_families_alone(tmp_path: Path) -> None:
+    found = loaded(tmp_path, str(ROOT / "examples" / "secure_variance.toml"))
+    own = {name for name in found if name.partition(".")[0] in FAMILIES}
+    assert {name.partition(".")[2] for name in own} <= {"", "keys", "registry"}, sorted(own)
