@@ -168,7 +168,7 @@ class Evaluation(Part):
     uses = _USES
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        return {"Figures": len(among.names) * 8 * among.classes**2}
+        return {Figures.__name__: len(among.names) * 8 * among.classes**2}
 
     def waits(self, tables: Any) -> int:
         return 1

@@ -187,7 +187,7 @@ class Evaluation(Part):
         assert isinstance(among, Called)
         settings, clients = among.settings, len(among.names)
         figures = 8 * metrics.width(settings.spec, settings.metric_names)
-        return {"ModelToTest": clients * settings.expected.sizes[0], "Figures": clients * figures}
+        return {"ModelToTest": clients * settings.expected.sizes[0], Figures.__name__: clients * figures}
 
     def waits(self, tables: Any) -> int:
         return 1
