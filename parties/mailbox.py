@@ -21,7 +21,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from tacit.parties.rest import Rest
 from tacit.sim.loop import SimLoop
 from tacit.sim.taps import Wait
-from tacit.sim.wire import Frame, Message, follows, is_followed, is_lasting
+from tacit.sim.wire import Frame, Message, follows, is_followed, is_lasting, is_replaced
 
 __all__ = ["MOST_AHEAD", "MOST_BYTES_AHEAD", "Collected", "Kinds", "Mailbox", "NoAnswer", "Waiter"]
 
@@ -194,12 +194,12 @@ class Mailbox:
     def put(self, frame: Frame, waits: bool) -> None:
         """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one.
 
-        `waits`: it must wait for its turn (`must_wait`).
+        Not if its type is queued. `waits`: it must wait for its turn (`must_wait`).
         """
         frames = self._frames.get(frame.type)
         if frames is None:
             frames = self._frames[frame.type] = deque()
-        elif frames and is_lasting(frame) and any(one.sender == frame.sender for one in frames):
+        elif frames and is_replaced(frame) and any(one.sender == frame.sender for one in frames):
             for one in frames:
                 if one.sender == frame.sender:
                     self._uncount(one)

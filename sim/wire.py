@@ -39,6 +39,7 @@ __all__ = [
     "flip_bit",
     "is_followed",
     "is_lasting",
+    "is_replaced",
     "pack",
     "pack_frame",
     "packet_of",
@@ -68,7 +69,8 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     members; a client is a member there only if it has sent this message or another one that admits to that type, and
     with `in_attempt` only if it sent it in the same attempt. `part_of_pair`: it carries a part of the result of the
     pair of its sender and its `peer`. `lasting`: its content stays valid in all later rounds and attempts, so it is
-    never late. `explains`: its text is for people, and it has no payload.
+    never late; it replaces an earlier one of its sender that still waits, unless it is `queued`. `explains`: its text
+    is for people, and it has no payload.
     """
 
     announces: ClassVar[bool] = False
@@ -80,6 +82,7 @@ class Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     in_attempt: ClassVar[bool] = False
     part_of_pair: ClassVar[bool] = False
     lasting: ClassVar[bool] = False
+    queued: ClassVar[bool] = False
     explains: ClassVar[bool] = False
     protocol: ClassVar[str] = ""
 
@@ -334,6 +337,12 @@ def flip_bit(data: bytes, position: int) -> bytes:
 def announces(frame: Frame) -> bool:
     """True if messages of the frame's type announce."""
     return _types[frame.type].announces
+
+
+def is_replaced(frame: Frame) -> bool:
+    """Return true if a later message of this type replaces one of the same sender that was not taken yet."""
+    kind = _types[frame.type]
+    return kind.lasting and not kind.queued
 
 
 def is_lasting(frame: Frame) -> bool:

@@ -128,9 +128,6 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
             problem = f"the task {toml(spec.task)} has no metric {toml(name)}{similar(name, known)}"
             raise Problem("training.metrics", f"{problem}; allowed: {', '.join(known)}")
     asked = toml(tables.training.evaluation)
-    if tables.training.evaluation != "none" and ALGORITHMS[tables.protocol.name].buffered:
-        problem = f"{asked} lets all clients test one model, and in fedbuff clients are at work on several"
-        raise Problem("training.evaluation", f'{problem}; allowed: "none"')
     if not settings.evaluated_every:
         return
     if ALGORITHMS[tables.protocol.name].private or tables.privacy.label_epsilon != "none":
@@ -140,6 +137,10 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
     if not tables.data.held_out:
         problem = f"0 leaves clients no points of their own to test on, and training.evaluation is {asked}"
         raise Problem("data.held_out", f"{problem}; allowed: more than 0, such as 0.2")
+    if settings.summed and ALGORITHMS[tables.protocol.name].buffered:
+        name = toml(tables.protocol.name)
+        problem = f"{asked} adds figures in the secure sum of a round's models, and {name} takes each model by itself"
+        raise Problem("training.evaluation", f'{problem}; allowed: "plain" or "none"')
     if settings.summed and settings.averaging.individual:
         problem = 'in the secure sum of the models, and training.averaging is "plain"'
         ways = 'training.averaging = "secure" or another secure sum, or training.evaluation = "plain" or "none"'

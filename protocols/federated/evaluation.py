@@ -42,6 +42,7 @@ too.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,14 +108,18 @@ class EvaluatingClient(FedAvgClient):
         with self.step(EVALUATE):
             self.send(self.server, Figures(await self._sums(model)))
 
-    async def _sums(self, model: bytes) -> bytes:
-        """Test `model` with this client's private layers on the points that it holds out; returns its figures."""
+    async def _sums(self, model: bytes, due: float | None = None) -> bytes:
+        """Test `model` with this client's private layers on the points that it holds out; returns its figures.
+
+        `due`: the end of the job, if it began before the run was broken off.
+        """
         settings, shard = self.settings, self.shard
         assert shard.test_points is not None and shard.test_targets is not None
         work = jobs.embed_work(settings.spec, len(shard.test_points))
         arguments = settings.spec, model, shard.test_points, shard.test_targets, settings.metric_names
         own = settings.update.device, self.disk.get(PRIVATE, b"")
-        sums: bytes = await self.compute(work, jobs.evaluate, *arguments, *own)
+        compute = self.compute if due is None else partial(self.compute_until, due)
+        sums: bytes = await compute(work, jobs.evaluate, *arguments, *own)
         return sums
 
     async def figures(self, model: bytes) -> NDArray[np.float64] | None:

@@ -31,6 +31,7 @@ from tacit.protocols.federated.averaging import (
     colluding_of,
     fewest_hidden,
 )
+from tacit.protocols.federated.buffered_evaluation import EvaluatingBufferClient, EvaluatingBufferServer
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
@@ -212,9 +213,12 @@ class Training:
             for name in members:
                 self._plan(name, group, number)
 
-            if self.settings.evaluates(number):
-                for client in self.clients:
-                    self._world.computing.plan(jobs.embed_work(self.settings.spec, len(client.shard.test_points)))
+            self._plan_tests(number)
+
+    def _plan_tests(self, number: int) -> None:
+        if self.settings.evaluates(number):
+            for client in self.clients:
+                self._world.computing.plan(jobs.embed_work(self.settings.spec, len(client.shard.test_points)))
 
     def _plan(self, name: str, group: Group, number: int) -> None:
         settings, points, known = self.settings, self._points[name], self._labels[name]
@@ -234,6 +238,7 @@ class BufferedTraining(Training):
     """Training without cohorts: FedBuff."""
 
     kinds = Kinds(fedbuff.FedBuffClient, fedbuff.FedBuffServer, BufferedObserver)
+    evaluating = Kinds(EvaluatingBufferClient, EvaluatingBufferServer, BufferedObserver)
     settings: fedbuff.BufferedSettings
 
     def plan(self) -> None:
@@ -242,6 +247,8 @@ class BufferedTraining(Training):
         able = [known for known in self._labels.values() if settings.labels_used(known, 1)]
         for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
             self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
+        for number in range(1, self.rounds + 1):
+            self._plan_tests(number)
 
 
 def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int) -> list[tuple[str, ...]]:
@@ -413,7 +420,7 @@ def settings_of(
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
     )
-    if training.evaluation != "none" and not algorithm.buffered:
+    if training.evaluation != "none":
         names = () if has_classes(spec) else jobs.metric_names(spec)
         settings = replace(
             settings,

@@ -44,6 +44,7 @@ offered here. A client sees each model that it is called with.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -61,6 +62,7 @@ from tacit.protocols.values import BadValues, values_of
 from tacit.sim.clock import Timer
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import generator
+from tacit.sim.wire import Message
 
 __all__ = ["OVER", "STEPS", "BufferRecord", "BufferedSettings", "Call", "Change", "FedBuffClient", "FedBuffServer"]
 
@@ -115,7 +117,8 @@ class BufferedSettings(TrainingSettings):
     @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take: in each, every client may be waited for, one after another."""
-        return (1 + self.rounds * (1 + self.clients)) * self.deadline
+        tests = self.evaluated_every > 0  # the server waits for figures after the last round
+        return (1 + self.rounds * (1 + self.clients) + tests) * self.deadline
 
     @property
     def together(self) -> int:
@@ -144,6 +147,8 @@ class FedBuffServer(FedAvgServer):
     settings: BufferedSettings
     attributes: ClassVar[tuple[str, ...]] = (*FedAvgServer.attributes, "version", "versions", "at_work", "buffer")
     record_type = BufferRecord
+    meanwhile: ClassVar[tuple[type[Message], ...]] = ()
+    """The types of further messages that it takes while it waits for models."""
 
     def __init__(self, *arguments: Any, **access: Any) -> None:
         super().__init__(*arguments, **access)
@@ -228,7 +233,9 @@ class FedBuffServer(FedAvgServer):
             return
         until = min(call.until for call in self.at_work.values())
         seconds = max(0.0, until - self.world.loop.time())
-        with self.incoming((BufferedModel,), self.at_work, deadline=seconds) as arrivals:
+        kinds: tuple[type[Message], ...] = (BufferedModel, *self.meanwhile)
+        gone = partial(self.are_gone, self.at_work) if self.meanwhile else None
+        with self.incoming(kinds, {**self.at_work, **self.others}, deadline=seconds, over=gone) as arrivals:
             found = await arrivals.next()
         if found is None and self.are_gone(dict.fromkeys(self.at_work)):
             return
@@ -241,6 +248,10 @@ class FedBuffServer(FedAvgServer):
                 del self.at_work[name]
             return
         name, sent = found
+        if not isinstance(sent, BufferedModel):
+            return self.take_further(name, sent)
+        if name not in self.at_work:  # its call was given up
+            return
         call = self.at_work[name]
         try:
             with values_of(self, name, type(sent).__name__):
@@ -257,6 +268,14 @@ class FedBuffServer(FedAvgServer):
         del self.at_work[name]
         if update.weight > 0:
             self.buffer.append(Change(name, call, update.vectors[0], update.weight, update.loss))
+
+    @property
+    def others(self) -> dict[str, None]:
+        """The clients from which further messages are to come."""
+        return {}
+
+    def take_further(self, name: str, message: Message) -> None:
+        """Take a message of one of the types `meanwhile` from client `name`."""
 
     async def move(self, staleness: Sequence[int]) -> None:
         """Move the model: w^{t+1} <- w^t + eta_g Delta / K;  t <- t + 1."""
@@ -283,6 +302,8 @@ class FedBuffClient(FedAvgClient):
     """
 
     settings: BufferedSettings
+    places: ClassVar[tuple[str, ...]] = (AT_WORK,)
+    """The places at which it computes and can be restarted."""
     _work: tuple[bytes, list[bytes], float] | None = None  # of a call: model, additions, when it is due
 
     async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
@@ -297,7 +318,7 @@ class FedBuffClient(FedAvgClient):
     @property
     def rest_timer(self) -> Timer | None:
         job = self.device.machine.only
-        return super().rest_timer if self.place != AT_WORK else None if job is None else job.timer
+        return super().rest_timer if self.place not in self.places else None if job is None else job.timer
 
     def state(self) -> dict[str, Any]:
         job = self.device.machine.only

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.parties.data.splits import Shard
+from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.vectors import decode
 from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
@@ -16,6 +16,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.buffered_evaluation import BUFFERED_EVALUATION
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.declaration import (
     LEARNING,
@@ -24,11 +25,11 @@ from tacit.protocols.federated.declaration import (
     FederatedTraining,
     NetworkTraining,
 )
-from tacit.protocols.federated.experiment import BufferedTraining
+from tacit.protocols.federated.experiment import BufferedTraining, settings_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, plain_move, points_of
-from tacit.protocols.federated.round import TrainingRound
-from tacit.protocols.parts import Among, Taken
+from tacit.protocols.federated.round import Called, TrainingRound
+from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
 from tacit.protocols.rounds.rounds import ENROLMENT
@@ -214,7 +215,8 @@ class BufferedDeclaration(FederatedTraining):
 
     @property
     def parts(self) -> Sequence[Taken]:
-        return (ENROLMENT, Buffering(), RANDOMISED_LABELS)
+        tests = Choice("training.evaluation", {"none": Part(), "plain": BUFFERED_EVALUATION})
+        return (ENROLMENT, Buffering(), RANDOMISED_LABELS, tests)
 
     def build(self, setting: Setting) -> Experiment:
         return BufferedTraining(setting)
@@ -222,7 +224,13 @@ class BufferedDeclaration(FederatedTraining):
     def takings(
         self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]]:
-        return [(self.parts, Among({}))]
+        settings = settings_of(tables, parts.held, labels=counted(shards)[1].values())
+        everybody = Called(*counted(shards), len(parts.held.classes), settings=settings)
+        tests = sum(map(settings.evaluates, range(1, settings.rounds + 1)))
+        return [
+            ((ENROLMENT, Buffering(), RANDOMISED_LABELS), Among({})),
+            *[((BUFFERED_EVALUATION,), everybody)] * tests,
+        ]
 
     def attacked(self, tables: TrainingTables) -> AttackedMessages:
         return attacked_models(tables, fedbuff.BufferedModel)

@@ -3,13 +3,14 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
@@ -20,6 +21,7 @@ from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
+from tacit.protocols.federated.buffered_evaluation import Test
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import tested_of
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
@@ -371,9 +373,14 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _tested(self) -> Tested | None:
         """The figures of clients in the last round in which they tested the model."""
-        server, settings = self._server, self._server.settings
-        found = getattr(server, "sent", {}), getattr(server, "summed", None)
-        return tested_of(settings.spec, settings.metric_names, *found)
+        server = self._server
+        return self._tested_by(getattr(server, "sent", {}), getattr(server, "summed", None))
+
+    def _tested_by(
+        self, sent: Mapping[str, NDArray[np.float64]], summed: NDArray[np.float64] | None = None
+    ) -> Tested | None:
+        settings = self._server.settings
+        return tested_of(settings.spec, settings.metric_names, sent, summed)
 
     def _evaluation(self, number: int) -> dict[str, float]:
         tested = self._tested() if getattr(self._server, "tested_in", 0) == number else None
@@ -425,7 +432,7 @@ class _Change(NamedTuple):
 class BufferedObserver(TrainingObserver):
     """Tests the model after each of its moves, and moves it again in numpy by the changes that the server took."""
 
-    kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change)
+    kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change, Test)
     compares = False
 
     def __init__(self, world: World, *arguments: Any) -> None:
@@ -494,6 +501,24 @@ class BufferedObserver(TrainingObserver):
             if close(found, plain_move(start, changes, settings.server_rate, settings.staleness), layout):
                 return True
         return False
+
+    def keep(self, record: Record, *, measured: bool) -> None:
+        super().keep(record, measured=measured)
+        self._take_tests()
+
+    def found(self) -> dict[str, Any]:
+        self._take_tests()
+        return super().found()
+
+    def _evaluation(self, number: int) -> dict[str, float]:
+        return {}  # they come later
+
+    def _take_tests(self) -> None:
+        """Add the figures of tests that have ended to the rounds whose models were tested."""
+        for number, test in getattr(self._server, "ended_tests", {}).items():
+            tested = self._tested_by(test.sent)
+            if tested is not None and not self.rounds[number - 1].evaluation:
+                self.complete(msgspec.structs.replace(self.rounds[number - 1], evaluation=tested.figures))
 
     def round_of(self, record: Record, **fields: Any) -> TrainedRound:
         staleness = record.staleness if isinstance(record, BufferRecord) else ()

@@ -1,7 +1,7 @@
 """Observes rounds of any kind of learning: the losses, and the end of the run."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -130,9 +130,19 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         now = self.world.loop.time()
         self.rounds.append(one)
         self.ended.append(now)
-        for name, value in (*((name, getattr(one, name)) for name in one.figures), *one.measured.items()):
+        self._trace(one.round, {name: getattr(one, name) for name in one.figures} | one.measured)
+
+    def complete(self, one: H) -> None:
+        """Replace the round of the same number by `one`, which has more figures, and trace these."""
+        before = self.rounds[one.round - 1].measured
+        self.rounds[one.round - 1] = one
+        self._trace(one.round, {name: value for name, value in one.measured.items() if name not in before})
+
+    def _trace(self, number: int, figures: Mapping[str, float | None]) -> None:
+        now = self.world.loop.time()
+        for name, value in figures.items():
             if value is not None:
-                self.world.trace.tell(Event(now, "metric", self._server.name, round=one.round, note=name, value=value))
+                self.world.trace.tell(Event(now, "metric", self._server.name, round=number, note=name, value=value))
 
     @property
     def last(self) -> int:

@@ -110,7 +110,9 @@ def _lost(path: Path, number: int) -> bool:
 def _differences(first: Any, second: Any) -> Iterator[str]:
     """Yield what differs from its beginning on in a run with the settings `second`, of more rounds than `first`."""
     if every := getattr(first, "evaluated_every", 0):
-        if not first.summed and first.rounds % every:
+        if hasattr(first, "concurrency"):
+            yield "clients at work were dismissed after its last round, so that they tested the model"
+        elif not first.summed and first.rounds % every:
             yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
         if first.summed and (first.rounds - 1) % every:
             yield (

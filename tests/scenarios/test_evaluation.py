@@ -194,7 +194,6 @@ def test_metrics_change_no_trace_and_are_in_every_view(file: Path, tmp_path: Pat
         (['training.metrics=["f2"]'], 'has no metric "f2"'),
         (["protocol.name=dp-fedavg", "privacy.epsilon=8"], "figures of labels without noise, which dp-fedavg"),
         (["privacy.label_epsilon=2"], "figures of labels without noise, which privacy.label_epsilon"),
-        (["protocol.name=fedbuff"], "training.evaluation: .plain. lets all clients test .* in fedbuff clients are at"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_an_error_before_the_run(file: Path, changes: list[str], message: str) -> None:
