@@ -78,7 +78,7 @@ def chaos(
     quick: Annotated[bool, typer.Option("--quick", help="Use fewer points, and crash only three clients.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Run FILE once, with its own faults.")] = False,
     broad: Annotated[
-        bool, typer.Option("--broad", help="Try random fault schedules over sixty small configurations.")
+        bool, typer.Option("--broad", help="Try random fault schedules over a hundred small configurations.")
     ] = False,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="With --broad: stop starting new runs after this many minutes.")
