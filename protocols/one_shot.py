@@ -47,6 +47,7 @@ from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
+from tacit.protocols.privacy.spent import Spent
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.protocols.rounds.rounds import CalledClient
@@ -575,13 +576,20 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
             equals_plaintext=self.equals_oracle(),
             endings=endings,
             silent=self._fault_record.silent(),
-            privacy=self._noisy.spent(self._server.round, self._entropy),
+            privacy=self.privacy,
         )
+
+    @property
+    def privacy(self) -> Spent | None:
+        """The privacy that the releases so far spend; None without noise."""
+        return self._noisy.spent(self._server.round, self._entropy)
 
     def ending(self, ended: Sequence[Ended]) -> Ending:
         """The end of a run on hollow values."""
         outcome, reason = self._outcome()
-        return Ending(outcome, reason, self._losses(), int(outcome == "completed"))
+        spent = self.privacy
+        epsilon = None if spent is None else spent.bound
+        return Ending(outcome, reason, self._losses(), int(outcome == "completed"), epsilon)
 
     def _outcome(self) -> tuple[str, str]:
         server = self._server

@@ -82,8 +82,11 @@ class CellsObserver(OneShotObserver):
             for name, own in labels.items()
             for row, label in zip(self._shards[name].rows.tolist(), own.tolist(), strict=True)
         ]
-        found.privacy = spent_on(self.plan, self.delta, self.entropy, self._parties.asked, len(self._shards))
         return found
+
+    @property
+    def privacy(self) -> Spent:
+        return spent_on(self.plan, self.delta, self.entropy, self._parties.asked, len(self._shards))
 
     @property
     def _parties(self) -> CellsServer:

@@ -1,5 +1,6 @@
 """The privacy that a run of a differentially private protocol spends."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -43,6 +44,11 @@ class Spent(Struct, kw_only=True, frozen=True):
     clip: float | None = None
     cohort: str = ""
     carried: tuple[Carried, ...] = ()
+
+    @property
+    def bound(self) -> float:
+        """`epsilon` as a number, infinite without a bound."""
+        return math.inf if self.epsilon is None else self.epsilon
 
 
 Spending = Callable[[int], Spent]

@@ -1,6 +1,5 @@
 """Observes rounds of any kind of learning: the losses, and the end of the run."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -217,7 +216,7 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
             self.ended.append(self.world.loop.time())
         lost = self.losses()
         spent = self.privacy
-        epsilon = None if spent is None else math.inf if spent.epsilon is None else spent.epsilon
+        epsilon = None if spent is None else spent.bound
         return Ending(*self.outcome(lost), lost, sum(not one.problem for one in self.rounds), epsilon)
 
     def enter(self, ended: Sequence[Ended]) -> None:
