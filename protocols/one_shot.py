@@ -46,8 +46,8 @@ from tacit.protocols.histogram import Histogram, NoisyHistograms, fewest
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
-from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.privacy.spent import Spent
+from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
 from tacit.protocols.rounds.rounds import CalledClient
