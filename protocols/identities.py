@@ -110,12 +110,8 @@ class Identities:
 
         Otherwise the operating system's generator draws them.
         """
-
-        def drawn(name: str) -> bytes:
-            return (Entropy.seeded(seed, "identity", name) if seeded else Entropy.system()).bytes(KEY_BYTES)
-
-        private = _Made(drawn)
-        return cls(_Made(lambda name: public_half(private[name])), private)
+        private = _Made(_Drawn(seed, seeded))
+        return cls(_Made(_Halves(private)), private)
 
     def bound(self, among: bytes) -> "Identities":
         """The same keys for signing under the set-up with the digest `among`."""
@@ -145,6 +141,27 @@ class Identities:
         found = {name: f"no long-term key of {name} is known" for name in claims if name not in self.public}
         wrong = (name for name, right in zip(known, verified, strict=True) if not right)
         return found | {name: f"the signature of {name} on its {what} does not verify" for name in wrong}
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Draws the private key of a client: from the `seed`, or from the operating system."""
+
+    seed: int
+    seeded: bool
+
+    def __call__(self, name: str) -> bytes:
+        return (Entropy.seeded(self.seed, "identity", name) if self.seeded else Entropy.system()).bytes(KEY_BYTES)
+
+
+@dataclass(frozen=True)
+class _Halves:
+    """Computes the public key of a client from its `private` one."""
+
+    private: Mapping[str, bytes] = field(repr=False)
+
+    def __call__(self, name: str) -> bytes:
+        return public_half(self.private[name])
 
 
 class _Made(Mapping[str, bytes]):

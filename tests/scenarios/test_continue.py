@@ -104,6 +104,28 @@ def test_a_private_run_is_not_continued_because_its_noise_is_for_its_rounds(
         continue_for(tmp_path / "run", "training.rounds", 4)
 
 
+SIGNED = ["training.averaging=secure", "protocol.identity=signed", "training.validation=0"]
+
+
+def test_a_run_whose_clients_sign_is_continued(
+    resumable: Resumable, continued: Callable[..., tuple[Result, Result]], tmp_path: Path
+) -> None:
+    changes = ["protocol.name=fedavg", *SIGNED]
+    whole, found = continued(resumable(tmp_path), changes, "training.rounds", 2, 3)
+    assert found.trace_hash == whole.trace_hash and found.model_digest == whole.model_digest
+
+
+def test_a_run_with_noise_of_clients_is_not_continued_because_its_noise_is_for_its_rounds(
+    resumable: Resumable, tmp_path: Path
+) -> None:
+    noise = ["privacy.noise=skellam", "privacy.noise_at=clients", "privacy.epsilon=8", "privacy.tolerated=0"]
+    changes = ["protocol.name=dp-fedavg", "training.rounds=2", *SIGNED, *noise, "protocol.corrupt_clients=0.1"]
+    run(load(resumable(tmp_path), changes), out=tmp_path / "run", engine="inline")
+    cause = r"from its first round on: the noise of private averages is chosen for all rounds \(privacy.epsilon\);"
+    with pytest.raises(FolderError, match=cause):
+        continue_for(tmp_path / "run", "training.rounds", 4)
+
+
 def test_a_continued_run_that_is_broken_off_at_once_is_resumed(resumable: Resumable, tmp_path: Path) -> None:
     file = resumable(tmp_path)
     whole = run(load(file, ["protocol.name=fedavg", "training.rounds=5"]), out=tmp_path / "whole", engine="inline")
