@@ -11,6 +11,7 @@ from tacit import Result, ScenarioError, load, run
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.rotated import Rounding
 from tacit.protocols.sums.registry import SUMS
+from tacit.scenarios.files.checks import notes
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import fates_of
 from tacit.scenarios.running.runner import Watch, carry_out, resume
@@ -157,6 +158,27 @@ def test_a_round_with_more_losses_than_are_tolerated_is_charged_and_has_no_resul
 def test_settings_that_do_not_fit_are_refused_by_key(private: Path, changes: list[str], key: str) -> None:
     with pytest.raises(ScenarioError, match=key):
         load(private, changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([], None),
+        (
+            ["training.averaging=lightsecagg"],
+            "with training.tolerated_dropouts = 0.1 a sum is opened with at most 1 loss",
+        ),
+        (
+            ["privacy.components=none", "protocol.identity=none"],
+            "without signatures a sum is opened with at most",
+        ),
+    ],
+)
+def test_a_note_says_why_fewer_losses_than_the_noise_allows_open_a_sum(
+    private: Path, changes: list[str], said: str | None
+) -> None:
+    found = [line for line in notes(load(private, changes)) if "a sum is opened with at most" in line]
+    assert len(found) == (said is not None) and (said is None or said in found[0])
 
 
 def in_round(number: int, *clients: int) -> str:
