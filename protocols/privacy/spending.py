@@ -226,7 +226,8 @@ def spending_on_changes(
     """
     server = "the server" if signed else "the server, if it hands out the keys of the clients,"
     server = server if sees_all else "the server, if it follows the protocol,"
-    among = f"{server} and up to {noise.colluding} clients together"
+    many = noise.colluding
+    among = f"{server} and up to {many} client{'s' * (many > 1)} together"
 
     def charge(rounds: int) -> Spent:
         after = noise.after(counted)

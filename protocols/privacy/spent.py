@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Protocol
 
 from msgspec import Struct, structs
@@ -104,4 +105,10 @@ def privacy_lines(spent: Spent | None) -> list[Labelled]:
 
 
 def _shown(epsilon: float | None) -> str:
-    return "inf" if epsilon is None else f"{epsilon:.4g}"
+    """`epsilon` with four digits, rounded up: no less is printed than is spent."""
+    if epsilon is None:
+        return "inf"
+    nearest = f"{epsilon:.4g}"
+    if float(nearest) >= epsilon * (1 - 1e-9):  # sums of floats are no more exact
+        return nearest
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(epsilon)):.4g}"

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("warm_parties")]
 
 PRIVATE = [
     "data.limit=200", "data.clients=6", "training.rounds=3", "privacy.tolerated=0.34", "privacy.clip=0.5",
-    "network.latency=0ms", "protocol.deadline=8s", "privacy.epsilon=8.0", "expect={}",
+    "network.latency=0ms", "protocol.deadline=12s", "privacy.epsilon=8.0", "expect={}",
 ]  # fmt: skip
 
 

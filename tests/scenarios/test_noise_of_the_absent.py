@@ -1,4 +1,4 @@
-"""Noise is made for the clients that agreed to a sum, not for those that were called: honest noise is V with absences."""
+"""Noise is made for the clients that agreed to a sum, not for those that were called, who may be absent."""
 
 from fractions import Fraction
 from pathlib import Path

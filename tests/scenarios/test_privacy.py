@@ -16,7 +16,7 @@ from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.round import CotrainingSettings
 from tacit.protocols.cotraining.spending import estimate
 from tacit.protocols.privacy import accounting
-from tacit.protocols.privacy.spent import privacy_lines
+from tacit.protocols.privacy.spent import Spent, privacy_lines
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.printed import outcome_lines
 from tests.protocols.cotraining.test_private import Nearest
@@ -82,6 +82,17 @@ def test_dp_fedct_reports_the_privacy_of_a_round_and_of_all_rounds(tiny: Path) -
     again = ran(tiny, "privacy.epsilon=100.0", "privacy.delta=1e-6", out="again")
     assert again.trace_hash == result.trace_hash
     assert ran(tiny, "privacy.epsilon=90.0", out="other").trace_hash != result.trace_hash
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shown"), [(8.24531, "8.246"), (3.9999, "4"), (4.0 + 1e-14, "4"), (4.0001, "4.001"), (0.0, "0")]
+)
+def test_the_epsilon_that_is_printed_is_not_less_than_what_is_spent(epsilon: float, shown: str) -> None:
+    spent = Spent(
+        mechanism="", neighbours="", covers="", guaranteed=True, rounds=1, noise=1.0, delta=1e-5, delta_round=1e-5,
+        epsilon=epsilon, epsilon_round=epsilon,
+    )  # fmt: skip
+    assert privacy_lines(spent)[0].endswith(f"epsilon = {shown}, delta = 1e-05, of the run")
 
 
 def test_an_epsilon_of_a_tenth_with_the_papers_sensitivity_makes_bits_random(tiny: Path) -> None:

@@ -24,7 +24,7 @@ from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
-from tacit.protocols.sums import consistency, opening, quorum, removal, secure_sum
+from tacit.protocols.sums import consistency, dealing, opening, quorum, removal, secure_sum
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.dealing import Revealed, Survivors
@@ -224,6 +224,33 @@ def test_no_seeds_of_a_second_set_after_restarts(monkeypatch: pytest.MonkeyPatch
     one = SecAgg(identities=SIGNED, of_run=Assumed(CLIENTS, 1, 0), noise=noise)
     ran(one, noise, *faults, rounds=2)
     assert len(seen) == len({name for name, _, _ in seen}) == CLIENTS
+
+
+def test_seeds_are_revealed_once_a_round_even_if_shares_were_revealed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that answer any set: they sign and open a second one, and reveal no seeds for it."""
+    uncover, answers = opening.uncover, list[tuple[int, int]]()
+
+    async def twice(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
+        found = await uncover(me, attempt, survivors, *rest)
+        first = (await me.collect(removal.NoiseSeeds, survivors, deadline=2.0)).answers
+        smaller = survivors[:-1]
+        me.broadcast(smaller, Survivors(list(smaller)))
+        signatures = (await me.collect(Agreed, smaller, deadline=2.0)).answers
+        me.broadcast(smaller, Agreement(list(range(len(smaller))), [signatures[n].signature for n in smaller]))
+        opened = (await me.collect(Revealed, smaller, deadline=2.0)).answers  # some of them late ones of the first set
+        again = (await me.collect(removal.NoiseSeeds, smaller, deadline=2.0)).answers
+        answers.extend([(len(first), len(opened)), (len(again), 0)])
+        return found
+
+    def accepts(self: dealing.Dealt, me: Client, names: Sequence[str]) -> bool:
+        self.shown = None  # and forget the signatures on the set before
+        return True
+
+    monkeypatch.setattr(opening, "uncover", twice)
+    monkeypatch.setattr(dealing.Dealt, "accepts", accepts)
+    noise = noise_of()
+    ran(SecAgg(identities=SIGNED, of_run=Assumed(CLIENTS, 1, 0), noise=noise), noise)
+    assert answers == [(CLIENTS, CLIENTS - 1), (0, 0)]
 
 
 @pytest.mark.parametrize("chunk", [2, 4])
