@@ -31,10 +31,12 @@ from tacit.protocols.federated.promises import (
     SentModel,
     close,
     noisy_mean,
+    noisy_total,
     plain_average,
     plain_move,
     points_of,
     quantising,
+    wrapped,
 )
 from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
 from tacit.protocols.privacy import removable
@@ -45,7 +47,7 @@ from tacit.protocols.rounds.tested import Tested
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
-__all__ = ["BufferedObserver", "BufferedRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
+__all__ = ["BufferedObserver", "BufferedRound", "NoisyRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
 
 _MOST_HELD = 1 << 29
@@ -104,6 +106,18 @@ class QuantisedRound(TrainedRound, frozen=True, kw_only=True):
     largest: float | None
 
 
+class NoisyRound(TrainedRound, frozen=True, kw_only=True):
+    """A round with noise of the clients in the words of a sum.
+
+    `wrapped`: the share of the numbers of its sum that do not fit their words, and are read as others; None if the
+    observer does not know the sum without words.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "wrapped")
+    figures: ClassVar[tuple[str, ...]] = (*TrainedRound.figures, "wrapped")
+    wrapped: float | None
+
+
 class BufferedRound(TrainedRound, frozen=True, kw_only=True):
     """A filling of FedBuff's buffer. `staleness` is the mean number of moves of the model since its models began.
 
@@ -118,7 +132,15 @@ class BufferedRound(TrainedRound, frozen=True, kw_only=True):
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     """Tests the model after rounds, outside of virtual time, and summarizes the run."""
 
-    kinds: ClassVar[tuple[type, ...]] = (Enrolled, Loss, PseudoLabels, TrainedRound, QuantisedRound, Carried)
+    kinds: ClassVar[tuple[type, ...]] = (
+        Enrolled,
+        Loss,
+        PseudoLabels,
+        TrainedRound,
+        QuantisedRound,
+        NoisyRound,
+        Carried,
+    )
     answer = "its model was in: the average has it"
     last_step = "train.update"
 
@@ -154,6 +176,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             world.taps.computed.append(self._take_figures)
         self._noisy: dict[str, list[NoisyWords]] = {}  # of each client, in this round
         self._seeds: set[bytes] = set()  # that the server has used in this round
+        self._wrapped: float | None = None  # of the numbers of this round's sum
         self._run = world.run_id
         private = server.settings.private
         self._noise = None if private is None else private.noise
@@ -223,13 +246,18 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """Return true if a round's mean change is that of its survivors with the noise that is left; None if not
         compared."""
         noisy, seeds, held = self._noisy, self._seeds, self._held
-        self._noisy, self._seeds, self._held = {}, set(), 0
+        self._noisy, self._seeds, self._held, self._wrapped = {}, set(), 0, None
         if record.lost or held > _MOST_HELD or not all(name in noisy for name in record.averaged):
             return None
         found = decode(self._server.mean, self._layout).astype(np.float64)
         every = itertools.product(*(noisy[name] for name in record.averaged))
-        means = (noisy_mean(noise, self._run, record.number, chosen, seeds) for chosen in every)
-        return any(close(found, mean, self._layout) for mean in means)
+        for chosen in every:
+            total = noisy_total(noise, chosen, seeds)
+            mean = noisy_mean(noise, self._run, record.number, total, len(chosen))
+            if close(found, mean, self._layout):
+                self._wrapped = wrapped(noise, total)
+                return True
+        return False
 
     def _equals(self, record: Record) -> bool | None:
         """Return true if a round's average equals that of its survivors' models, computed in numpy; None if not
@@ -323,6 +351,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def round_of(self, record: Record, **fields: Any) -> TrainedRound:
         """The results of a round with these `fields`."""
+        if self._noise is not None:
+            return NoisyRound(**fields, wrapped=self._wrapped)
         if self._quantising is None:
             return TrainedRound(**fields)
         share = self._clipped / self._numbers if self._numbers else None

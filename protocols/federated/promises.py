@@ -37,10 +37,12 @@ __all__ = [
     "layout_of",
     "next_model",
     "noisy_mean",
+    "noisy_total",
     "plain_average",
     "plain_move",
     "points_of",
     "quantising",
+    "wrapped",
 ]
 
 Numbers = NDArray[np.float64]
@@ -189,21 +191,30 @@ class NoisyWords(NamedTuple):
     seeds: Seeds
 
 
-def noisy_mean(
-    noise: Distributed, run: bytes, number: int, added: Sequence[NoisyWords], revealed: Collection[bytes]
-) -> Numbers:
-    """The mean change of round `number` of the run with the id `run`, of what was `added`, with the noise that is left.
+def noisy_total(noise: Distributed, added: Sequence[NoisyWords], revealed: Collection[bytes]) -> NDArray[np.int64]:
+    """The sum of what was `added` in whole numbers, (numbers,), with the noise that is left, not reduced to words.
 
     `revealed`: the seeds that the server used. The noise that is left is added alone: nothing is removed.
     """
-    total, modulus = np.zeros(noise.numbers, np.int64), noise.modulus
+    total = np.zeros(noise.numbers, np.int64)
     for words, seeds in added:
         parts = seeds.parts
         lost = noise.removable(parts.clients, len(added))
         gone = parts.removed(lost) if seeds.revealed(lost) in revealed else ()
         left = [part for part in range(len(parts.variances)) if part not in gone]
-        total += _nearest_to_zero(words.astype(np.int64), modulus) + seeds.noise_of(left, noise.numbers)
-    return noise.rounding.unrounded(_nearest_to_zero(total, modulus), noise.rotation(run, number), len(added))
+        total += _nearest_to_zero(words.astype(np.int64), noise.modulus) + seeds.noise_of(left, noise.numbers)
+    return total
+
+
+def noisy_mean(noise: Distributed, run: bytes, number: int, total: NDArray[np.int64], clients: int) -> Numbers:
+    """The mean change of this number of `clients` in round `number` of the run with the id `run`, from its
+    `noisy_total`."""
+    return noise.rounding.unrounded(_nearest_to_zero(total, noise.modulus), noise.rotation(run, number), clients)
+
+
+def wrapped(noise: Distributed, total: NDArray[np.int64]) -> float:
+    """The share of the numbers of a sum, `total`, that are read as others: that do not fit its words."""
+    return float((_nearest_to_zero(total, noise.modulus) != total).mean())
 
 
 def _nearest_to_zero(numbers: NDArray[np.int64], modulus: int) -> NDArray[np.int64]:
@@ -228,7 +239,8 @@ def equals_noisy_mean(trial: Trial, affected: Affected) -> Iterator[str]:
         revealed = {seed for one in trial.removals if one.round == record.number for seed in one.arguments[3]}
         start = decode(before, layout).astype(np.float64)
         found = decode(after, layout).astype(np.float64)
-        means = (noisy_mean(noise, run, record.number, chosen, revealed) for chosen in itertools.product(*own))
+        totals = (noisy_total(noise, chosen, revealed) for chosen in itertools.product(*own))
+        means = (noisy_mean(noise, run, record.number, total, len(own)) for total in totals)
         if not any(close(found, start + mean, layout) for mean in means):
             names = ", ".join(record.averaged)
             yield f"the model of round {record.number} is not moved by the changes of {names} and what noise is left"

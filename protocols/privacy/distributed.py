@@ -222,7 +222,10 @@ class Distributed:
 
     @property
     def wraps(self) -> float:
-        """The estimated share of numbers that wrap around in a sum over all clients."""
+        """The estimated share of numbers that wrap around in a sum over all clients.
+
+        It is at most 7e-5, because words have as many bits as four deviations need.
+        """
         bits = self.modulus.bit_length() - (not self.primes)
         return rotated.wraps(self.rounding, self.clients, self._most(self.clients), bits)
 

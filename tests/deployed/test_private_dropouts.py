@@ -57,6 +57,19 @@ def test_lost_clients_cost_no_epsilon_and_seeds_are_revealed_once(tmp_path: Path
     assert 0 < real.client_seconds < 100 * simulated.client_seconds
 
 
+@pytest.mark.parametrize("averaging", ["lightsecagg", "committee", "flamingo"])
+def test_other_sums_lose_a_client_and_spend_no_more(averaging: str, tmp_path: Path) -> None:
+    """The client is lost for good before it masks in the last round, and each part that is removed has its own seed."""
+    fault = '{kind="crash", party="client/1", before="sum.mask", round=2}'
+    sums = [f"training.averaging={averaging}", "training.tolerated_dropouts=0.25", "training.corrupt_clients=0.1"]
+    changes = [*PRIVATE, *sums, "data.clients=7", "training.rounds=2", "privacy.components=log2", f"fault=[{fault}]"]
+    scenario, real = deployed("private-dropouts", changes, tmp_path)
+    simulated = run(scenario, out=tmp_path / "simulated")
+    assert_same_privacy(real, simulated)
+    assert seeds_sent(real) == seeds_sent(simulated) and real.privacy is not None
+    assert [(one.survivors, one.removed, one.removable) for one in real.privacy.carried] == [(7, 14, 14), (6, 6, 12)]
+
+
 def test_a_killed_server_is_charged_for_the_interrupted_sum_and_gets_no_seeds_again(tmp_path: Path) -> None:
     """It is killed as it shows the signatures of round 2: clients have masked, and some reveal. The run then ends."""
     faults = ",".join(

@@ -8,6 +8,7 @@ import pytest
 
 import tacit
 from tacit import Result, ScenarioError, load, run
+from tacit.protocols.privacy import rotated
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.rotated import Rounding
 from tacit.protocols.sums.registry import SUMS
@@ -211,6 +212,21 @@ def test_the_noise_that_a_sum_carried_is_in_the_result(private: Path) -> None:
     assert result.privacy.epsilon is not None and result.privacy.epsilon <= 8.0
     record = json.loads((private.parent / "run" / "result.json").read_text())
     assert record["privacy"]["carried"][1]["removed"] == lossy.removed
+
+
+@pytest.mark.parametrize(("deviations", "wraps"), [(4, False), (0.6, True)])
+def test_numbers_that_wrap_around_are_counted_and_fewer_than_estimated(
+    private: Path, monkeypatch: pytest.MonkeyPatch, deviations: float, wraps: bool
+) -> None:
+    """Words for fewer deviations of a number are so short that a part of the numbers wraps around."""
+    monkeypatch.setattr(rotated, "DEVIATIONS", deviations)
+    estimate = Distributed(Rounding(650, 0.5), 8.0, 1e-5, 3, 10, 1, 3).wraps
+    result = ran(private)
+    assert result.equals_plaintext and len(result.round_records) == 3
+    shares = [one.wrapped for one in result.round_records]
+    assert all((share > 0) == wraps for share in shares) and max(shares) <= estimate + 3 * (estimate / 650) ** 0.5
+    rows = (private.parent / "run" / "rounds.csv").read_text().splitlines()
+    assert rows[0].endswith("wrapped") and float(rows[1].rsplit(",", 1)[1]) == shares[0]
 
 
 def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: Path) -> None:
