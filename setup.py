@@ -31,6 +31,7 @@ setup(
             ("protocols/crypto", "lanes", []),
             ("protocols/crypto", "transfers", []),
             ("sim", "digests", []),
+            ("sim", "events", []),
         )
     ],
 )

@@ -1,15 +1,21 @@
-"""The virtual clock: SimPy's environment with timers at exact times, and queues of calls that come due in order."""
+"""The virtual clock: SimPy's environment with timers at exact times, and queues of calls that come due in order.
 
+`events.c` does what `Environment` and `Line` do here, if it is compiled when Tacit is installed; the times and the
+order of all calls are the same.
+"""
+
+import importlib
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import simpy
 
-__all__ = ["Environment", "Line", "Timer"]
+__all__ = ["Environment", "Line", "Timer", "in_python", "is_compiled"]
 
 _Entry = tuple[float, int, int, Any]
 """An entry of the heap: the due time, SimPy's priority, the number of events scheduled before it, and the call."""
@@ -196,3 +202,51 @@ class Environment(simpy.Environment):
             self._queue[:] = [item for item in self._queue if getattr(item[3], "pending", True)]
             heapify(self._queue)  # every entry is unlike every other, so the order they come in does not change
             self.cancelled = 0
+
+
+_Methods = tuple[tuple[type, str, Any], ...]
+
+
+def _compiled() -> _Methods:
+    """The methods in the compiled `events.c`, each with its class and name; () if it is missing or an older one."""
+    try:
+        found = importlib.import_module("tacit.sim._events").methods
+        at, put, step_until, line_at = found(
+            Environment, Timer, Line, simpy.Event, simpy.Environment.step, deque, _NORMAL
+        )
+    except (ImportError, AttributeError, TypeError):
+        return ()
+    return (
+        (Environment, "at", at),
+        (Environment, "put", put),
+        (Environment, "step_until", step_until),
+        (Line, "at", line_at),
+    )
+
+
+_IN_C = _compiled()
+_IN_PYTHON: _Methods = tuple((owner, name, vars(owner)[name]) for owner, name, _ in _IN_C)
+
+
+def _use(methods: _Methods) -> None:
+    for owner, name, method in methods:
+        setattr(owner, name, method)
+
+
+_use(_IN_C)
+
+
+def is_compiled() -> bool:
+    """True if `events.c` is compiled, and used outside of `in_python`."""
+    return bool(_IN_C)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """A context in which the queue of events works in Python, as if `events.c` were not compiled."""
+    before = tuple((owner, name, vars(owner)[name]) for owner, name, _ in _IN_C)
+    _use(_IN_PYTHON)
+    try:
+        yield
+    finally:
+        _use(before)
