@@ -1,5 +1,5 @@
-/* The hashes of an event and of a frame: see digests.py, whose Python code gives the same bytes. A value that is not
-exactly a str, bytes, float, bool or int of 64 bits is left to Python: the functions then return None. */
+/* The hashes of an event and of a frame: see digests.py, whose Python code gives the same bytes. It is called for a value
+that is not exactly a str, bytes, float, bool or int of 64 bits. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -243,21 +243,42 @@ static int encoded_all(place *p, uint8_t mark, PyObject *values)
 
 /* Functions of the module. */
 
+static PyObject *fallbacks[3]; /* in Python: of chained, framed and digest_of */
+static int is_used = 1; /* whether what this file can compute is computed here */
+
+static PyObject *in_python(int which, PyObject *const *given, Py_ssize_t count)
+{
+    if (fallbacks[which] == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the functions in Python were not given");
+        return NULL;
+    }
+    return PyObject_Vectorcall(fallbacks[which], given, (size_t)count, NULL);
+}
+
+static PyObject *pair(PyObject *one, PyObject *other)
+{
+    PyObject *both = one && other ? PyTuple_New(2) : NULL;
+    if (both == NULL) {
+        Py_XDECREF(one);
+        Py_XDECREF(other);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(both, 0, one);
+    PyTuple_SET_ITEM(both, 1, other);
+    return both;
+}
+
 static PyObject *chained(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
-    if (count != 4 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1]) || !PyTuple_CheckExact(given[2])
-        || !PyTuple_CheckExact(given[3])) {
-        PyErr_SetString(PyExc_TypeError, "chained takes two byte strings and two tuples");
-        return NULL;
-    }
     uint8_t buffer[2 * ROOM];
     place p = {buffer, buffer + sizeof buffer};
-    if (!encoded_all(&p, 0x90, given[2]))
-        Py_RETURN_NONE;
+    if (!is_used || count != 4 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1])
+        || !PyTuple_CheckExact(given[2]) || !PyTuple_CheckExact(given[3]) || !encoded_all(&p, 0x90, given[2]))
+        return in_python(0, given, count);
     size_t first = (size_t)(p.at - buffer);
     if (!encoded_all(&p, 0x90, given[3]))
-        Py_RETURN_NONE;
+        return in_python(0, given, count);
     hash trace, shape;
     begin(&trace);
     put(&trace, PyBytes_AS_STRING(given[0]), (size_t)PyBytes_GET_SIZE(given[0]));
@@ -265,78 +286,81 @@ static PyObject *chained(PyObject *self, PyObject *const *given, Py_ssize_t coun
     begin(&shape);
     put(&shape, PyBytes_AS_STRING(given[1]), (size_t)PyBytes_GET_SIZE(given[1]));
     put(&shape, buffer, first);
-    PyObject *one = end(&trace), *other = end(&shape), *both = one && other ? PyTuple_Pack(2, one, other) : NULL;
-    Py_XDECREF(one);
-    Py_XDECREF(other);
-    return both;
+    return pair(end(&trace), end(&shape));
 }
 
 static PyObject *framed(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
-    if (count != 3 || !PyTuple_CheckExact(given[0]) || !PyLong_CheckExact(given[1])
-        || !(given[2] == Py_None || PyBytes_CheckExact(given[2]))) {
-        PyErr_SetString(PyExc_TypeError, "framed takes a tuple, a length, and a byte string or None");
-        return NULL;
-    }
     uint8_t buffer[ROOM];
     place p = {buffer, buffer + sizeof buffer};
+    if (!is_used || count != 3 || !PyTuple_CheckExact(given[0]) || PyTuple_GET_SIZE(given[0]) > 14
+        || !PyLong_CheckExact(given[1]) || !(given[2] == Py_None || PyBytes_CheckExact(given[2])))
+        return in_python(1, given, count);
     int overflow;
     long long length = PyLong_AsLongLongAndOverflow(given[1], &overflow);
-    if (overflow || length < 0 || length >= 1LL << 32 || PyTuple_GET_SIZE(given[0]) == 15)
-        Py_RETURN_NONE;
-    if (!encoded_all(&p, 0x91, given[0]))
-        Py_RETURN_NONE;
-    if (!(length < 1 << 8 ? number(&p, 0xc4, (uint64_t)length, 1) : length < 1 << 16 ? number(&p, 0xc5, (uint64_t)length, 2)
-          : number(&p, 0xc6, (uint64_t)length, 4)))
-        Py_RETURN_NONE;
-    PyObject *head = PyBytes_FromStringAndSize((const char *)buffer, p.at - buffer), *digest;
-    if (given[2] == Py_None) {
-        digest = PyBytes_FromStringAndSize(NULL, 0);
-    } else {
-        hash h;
-        begin(&h);
-        put(&h, buffer, (size_t)(p.at - buffer));
-        put(&h, PyBytes_AS_STRING(given[2]), (size_t)PyBytes_GET_SIZE(given[2]));
-        digest = end(&h);
-    }
-    PyObject *both = head && digest ? PyTuple_Pack(2, head, digest) : NULL;
-    Py_XDECREF(head);
-    Py_XDECREF(digest);
-    return both;
+    if (overflow || length < 0 || length >= 1LL << 32 || !encoded_all(&p, 0x91, given[0])
+        || !(length < 1 << 8 ? number(&p, 0xc4, (uint64_t)length, 1)
+             : length < 1 << 16 ? number(&p, 0xc5, (uint64_t)length, 2) : number(&p, 0xc6, (uint64_t)length, 4)))
+        return in_python(1, given, count);
+    PyObject *head = PyBytes_FromStringAndSize((const char *)buffer, p.at - buffer);
+    if (given[2] == Py_None)
+        return pair(head, PyBytes_FromStringAndSize(NULL, 0));
+    hash h;
+    begin(&h);
+    put(&h, buffer, (size_t)(p.at - buffer));
+    put(&h, PyBytes_AS_STRING(given[2]), (size_t)PyBytes_GET_SIZE(given[2]));
+    return pair(head, end(&h));
 }
 
-static PyObject *digest(PyObject *self, PyObject *data)
+static PyObject *digest_of(PyObject *self, PyObject *data)
 {
     (void)self;
-    if (!PyBytes_CheckExact(data))
-        Py_RETURN_NONE;
+    /* OpenSSL is as fast for more bytes, and faster than plain C. */
+    if (!is_used || !PyBytes_CheckExact(data) || PyBytes_GET_SIZE(data) > ROOM || blocks == blocks_in_c)
+        return in_python(2, &data, 1);
     hash h;
     begin(&h);
     put(&h, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
     return end(&h);
 }
 
-/* Choose the processor's instructions (true), or plain C; return whether the instructions are used now. */
-static PyObject *use_instructions(PyObject *self, PyObject *wanted)
+/* fall_back_on(chained, framed, digest_of): the functions in Python. */
+static PyObject *fall_back_on(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
-    int use = PyObject_IsTrue(wanted);
-    if (use < 0)
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "fall_back_on takes three functions");
         return NULL;
-    blocks = use && has_instructions() ? blocks_by_instructions : blocks_in_c;
-    return PyBool_FromLong(use && has_instructions());
+    }
+    for (int i = 0; i < 3; i++)
+        Py_XSETREF(fallbacks[i], Py_NewRef(given[i]));
+    Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
+/* use(where): compute in Python (0), in plain C (1), or with the processor's instructions (2), if it has them. Returns
+   what was used before. */
+static PyObject *use(PyObject *self, PyObject *where)
+{
+    (void)self;
+    long wanted = PyLong_AsLong(where), before = !is_used ? 0 : blocks == blocks_in_c ? 1 : 2;
+    if (wanted == -1 && PyErr_Occurred())
+        return NULL;
+    is_used = wanted > 0;
+    blocks = wanted == 2 && has_instructions() ? blocks_by_instructions : blocks_in_c;
+    return PyLong_FromLong(before);
+}
+
+static PyMethodDef functions[] = {
     {"chained", (PyCFunction)(void (*)(void))chained, METH_FASTCALL, NULL},
     {"framed", (PyCFunction)(void (*)(void))framed, METH_FASTCALL, NULL},
-    {"digest", digest, METH_O, NULL},
-    {"use_instructions", use_instructions, METH_O, NULL},
+    {"digest_of", digest_of, METH_O, NULL},
+    {"fall_back_on", (PyCFunction)(void (*)(void))fall_back_on, METH_FASTCALL, NULL},
+    {"use", use, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_digests", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_digests", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__digests(void)
 {
