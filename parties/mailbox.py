@@ -215,12 +215,13 @@ class Mailbox:
 
         A party may have a separate wait for each of many others: those waits are looked up, not checked one by one.
         """
+        waiting = self.waiting
+        if len(waiting) < 2:  # most often
+            return [waiter for waiter in waiting if waiter.concerns(frame)]
         kind, sender, found = frame.type, frame.sender, list[Waiter]()
-        if not self.waiting:
-            return found
         for ends, count in self._ends.items():
             if count and kind in ends:
-                return [waiter for waiter in self.waiting if waiter.concerns(frame)]
+                return [waiter for waiter in waiting if waiter.concerns(frame)]
         lanes = self._lanes
         if own := lanes.get(sender):
             for waiter in own:

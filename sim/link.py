@@ -8,6 +8,7 @@ how links share the access of a party. `tacit.sim.transport` handles losses and 
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,13 @@ class Passage(Course):
         """Draw the latency: the first byte enters the sender's uplink, at the rate of `source`."""
         link = self.link
         self.began = link._env._now
-        self.flight = link.draw() + self.delay
+        fixed = link.fixed
+        if fixed is None:
+            self.flight = link.draw() + self.delay
+        else:  # as `draw`
+            link.draws += 1
+            link.flight = fixed
+            self.flight = fixed + self.delay
         if self.size > PACKET and link.down is not None and link.up is not None and self.flows:
             self.rates = source
             if isinstance(source, Rate):
@@ -141,12 +148,12 @@ class Link:
     """One direction between two parties. Delays and losses are drawn from streams of (`seed`, "link", `ends`).
 
     An `ordered` link delivers in the order of sending, as one connection of a stream transport does. `draws` is the
-    number of delays drawn so far.
+    number of delays drawn so far. `row` is where its user has counted its latest packet.
     """
 
     __slots__ = (
         "_answers", "_answers_drawn", "_chances", "_chances_drawn", "_delays", "_env", "_flight", "_jitter",
-        "_last", "_loss", "_ordered", "_shakes", "down", "draws", "fixed", "flight", "up",
+        "_last", "_loss", "_ordered", "_shakes", "down", "draws", "fixed", "flight", "row", "up",
     )  # fmt: skip
 
     def __init__(
@@ -176,6 +183,7 @@ class Link:
         self.fixed = None if jitter else fixed  # what `draw` always returns
         self.flight = fixed or 0.0  # the latency of the latest packet, with what was added to it
         self.up, self.down = up, down
+        self.row: Any = None
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
         self.draws = self._chances_drawn = self._answers_drawn = 0
@@ -207,8 +215,10 @@ class Link:
         if self.up is None and self.down is None and self.fixed is not None:
             self.draws += 1
             self.land(self.fixed, deliver)
-        else:
+        elif (up := self.up) is None:
             self.carry(Passage(self, size, deliver, cut))
+        else:
+            up.carry(Passage(self, size, deliver, cut))
 
     def carry(self, passage: Passage) -> None:
         """Send the bytes of a passage through the sender's uplink, after all earlier ones."""

@@ -401,10 +401,21 @@ class LinkNetwork:
         journey.near, journey.far = near, far
         journey.far_incarnation = journey.target_incarnation if far is journey.target else far.incarnation
         if self._is_plain and near.alive and not near.handles:  # most often
-            self._count(journey)
-            journey.departed = self._loop.env._now
+            packet, trace, relayed = journey.packet, self._trace, near is not journey.source
             link = self._links.get((near.name, far.name)) or self._link(near, far)
-            link.send(journey.packet.size, journey.arrive, journey.lose)
+            row = link.row
+            if (
+                row is None or row.type is not packet.type or row.step is not packet.step
+                or row.relayed is not relayed or row.protocol is not packet.protocol
+            ):  # fmt: skip
+                row = link.row = self._ledger.row_of(packet, near.name, far.name, relayed)
+            size = self._ledger.add(row, packet)
+            if trace.uses_digests:
+                self._record("relay" if relayed else "send", journey, near.name, far.name)
+            else:  # it only counts
+                trace.count += 1
+            journey.departed = self._loop.env._now
+            link.send(size, journey.arrive, journey.lose)
             return
         copies = [journey]
         if not self._is_perfect and near.alive:

@@ -106,6 +106,8 @@ class Registry(Mapping[str, T]):
         return self._own.get(name)
 
     def __getitem__(self, name: str) -> T:
+        if (own := self._own.get(name)) is not None:  # most often: it is called with every message
+            return own
         if (own := self._built_in(name)) is not None:
             return own
         for module in plugged.active():

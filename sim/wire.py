@@ -410,6 +410,10 @@ class Ledger:
 
     def count(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> None:
         """Count one hop of `packet`."""
+        self.add(self.row_of(packet, sender, receiver, relayed), packet)
+
+    def row_of(self, packet: Packet, sender: str, receiver: str, relayed: bool) -> LedgerRow:
+        """The row in which one hop of `packet` is counted."""
         kind = (packet.protocol, packet.step, packet.type, relayed)
         senders = self._kinds.get(kind)
         found = None if senders is None else senders.get(sender)
@@ -420,6 +424,10 @@ class Ledger:
         if row is None:
             row = LedgerRow(packet.protocol, packet.step, packet.type, sender, receiver, relayed)
             self._add(row)
+        return row
+
+    def add(self, row: LedgerRow, packet: Packet) -> int:
+        """Count one hop of `packet` in its `row`; return the number of its bytes."""
         times, payload, sealing, envelope = packet.times, packet.payload, packet.sealing, packet.envelope
         if times > 1:
             payload, sealing, envelope = times * payload, times * sealing, times * envelope
@@ -428,7 +436,9 @@ class Ledger:
         row.sealing += sealing
         row.envelope += envelope
         self.messages += times
-        self.bytes += payload + sealing + envelope
+        size = payload + sealing + envelope
+        self.bytes += size
+        return size
 
     def restore(self, rows: Iterable[LedgerRow]) -> None:
         """Continue from `rows`, in their order."""
