@@ -14,8 +14,9 @@ from tacit.scenarios.running.prediction import energy_meter
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
+from tacit.sim.taps import Taps
 from tacit.sim.toml_text import toml
-from tacit.sim.trace import Event
+from tacit.sim.wire import Packet
 
 __all__ = ["Fate", "Watch", "fate_of", "fates_of"]
 
@@ -89,16 +90,17 @@ def fate_of(scenario: Scenario, watch: Watch | None = None) -> Fate:
     """The fate of a run of `scenario`. Raises Problem, and errors of a party's program."""
     reached = rounds = 0
 
-    def note(event: Event) -> None:
+    def note(packet: Packet) -> None:
         nonlocal reached
-        if event.round > reached:
-            reached = event.round
+        if packet.round > reached:
+            reached = packet.round
             assert watch is not None
             watch(reached, rounds)
 
     metered = energy_meter(scenario)
-    sinks: list[Callable[[Event], None]] = [*([metered[1]] if metered else []), *([note] if watch else [])]
-    simulation = Simulation(scenario, sinks=sinks, engine="inline", hollow=True, hashed=False)
+    taps = Taps(sent=[note] if watch else [])  # a sink would have an event made of each step of each message
+    sinks = [metered[1]] if metered else []
+    simulation = Simulation(scenario, sinks=sinks, taps=taps, engine="inline", hollow=True, hashed=False)
     with closing(simulation):
         rounds = simulation.round[1]
         simulation.run()
