@@ -22,7 +22,7 @@ setup(
         Extension(
             f"tacit.{folder.replace('/', '.')}._{name}",
             [f"{folder}/{name}.c"],
-            extra_compile_args=["-O3"],
+            extra_compile_args=["-O3", "-ffp-contract=off"],
             depends=headers,
             optional=True,
         )

@@ -1,13 +1,13 @@
 """The virtual clock: SimPy's environment with timers at exact times, and queues of calls that come due in order.
 
-`events.c` does what `Environment` and `Line` do here, if it is compiled when Tacit is installed; the times and the
-order of all calls are the same.
+`events.c` does what `Environment` and `Line` do here, and the most frequent turns of links (`tacit.sim.link`), if it is
+compiled when Tacit is installed. The times and the order of all calls are the same, to the last bit.
 """
 
 import importlib
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from operator import attrgetter, itemgetter
@@ -15,7 +15,7 @@ from typing import Any
 
 import simpy
 
-__all__ = ["Environment", "Line", "Timer", "in_python", "is_compiled"]
+__all__ = ["Environment", "Line", "Timer", "in_python", "is_compiled", "use_compiled"]
 
 _Entry = tuple[float, int, int, Any]
 """An entry of the heap: the due time, SimPy's priority, the number of events scheduled before it, and the call."""
@@ -204,48 +204,66 @@ class Environment(simpy.Environment):
             self.cancelled = 0
 
 
-_Methods = tuple[tuple[type, str, Any], ...]
+_Method = tuple[type, str, Any]
+"""A method with its class and its name."""
+
+_in_c: list[_Method] = []
+_in_python: list[_Method] = []
 
 
-def _compiled() -> _Methods:
-    """The methods in the compiled `events.c`, each with its class and name; () if it is missing or an older one."""
-    try:
-        found = importlib.import_module("tacit.sim._events").methods
-        at, put, step_until, line_at = found(
-            Environment, Timer, Line, simpy.Event, simpy.Environment.step, deque, _NORMAL
-        )
-    except (ImportError, AttributeError, TypeError):
-        return ()
-    return (
-        (Environment, "at", at),
-        (Environment, "put", put),
-        (Environment, "step_until", step_until),
-        (Line, "at", line_at),
-    )
-
-
-_IN_C = _compiled()
-_IN_PYTHON: _Methods = tuple((owner, name, vars(owner)[name]) for owner, name, _ in _IN_C)
-
-
-def _use(methods: _Methods) -> None:
+def _use(methods: Iterable[_Method]) -> None:
     for owner, name, method in methods:
         setattr(owner, name, method)
 
 
-_use(_IN_C)
+def _add(methods: list[_Method]) -> None:
+    """Use compiled `methods` instead of those in Python."""
+    _in_c.extend(methods)
+    _in_python.extend((owner, name, vars(owner)[name]) for owner, name, _ in methods)
+    _use(methods)
+
+
+def _compiled() -> Any:
+    """The compiled `events.c`; None if it is missing or an older one. Its methods of the queue are used from now on."""
+    try:
+        found = importlib.import_module("tacit.sim._events")
+        types = Environment, Timer, Line, simpy.Event
+        at, put, step_until, line_at = found.methods(*types, simpy.Environment.step, deque, _NORMAL)
+    except (ImportError, AttributeError, TypeError):
+        return None
+    _add(
+        [
+            (Environment, "at", at),
+            (Environment, "put", put),
+            (Environment, "step_until", step_until),
+            (Line, "at", line_at),
+        ]
+    )
+    return found
+
+
+_EVENTS = _compiled()
+
+
+def use_compiled(*types: type) -> None:
+    """Use the compiled methods of the `types` of `tacit.sim.link`, if there are any."""
+    try:
+        found = _EVENTS.link_methods(*types)
+    except (AttributeError, TypeError):
+        return
+    _add(list(found))
 
 
 def is_compiled() -> bool:
     """True if `events.c` is compiled, and used outside of `in_python`."""
-    return bool(_IN_C)
+    return bool(_in_c)
 
 
 @contextmanager
 def in_python() -> Iterator[None]:
-    """A context in which the queue of events works in Python, as if `events.c` were not compiled."""
-    before = tuple((owner, name, vars(owner)[name]) for owner, name, _ in _IN_C)
-    _use(_IN_PYTHON)
+    """A context in which the queue of events and links work in Python, as if `events.c` were not compiled."""
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in _in_c]
+    _use(_in_python)
     try:
         yield
     finally:

@@ -1,5 +1,7 @@
-/* The queue of events: see clock.py, whose Python code does the same. The heap is the same list of the same tuples
-(time, priority, number, call), so that calls happen in one order whichever of the two puts and takes them. */
+/* The queue of events, and the most frequent turns of links: see clock.py, link.py, access.py and downlink.py, whose Python
+code does the same. The heap is the same list of the same tuples (time, priority, number, call), so that calls happen in
+one order whichever of the two puts and takes them. Numbers are computed by the same operations in the same order; the
+file must be compiled without fused multiplication and addition. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -399,6 +401,457 @@ static PyObject *step_until(PyObject *env, PyObject *due)
     return PyBool_FromLong(!is_over);
 }
 
+/* Links. The places of slots; see the classes. */
+
+static PyTypeObject *link_type, *downlink_type;
+static PyObject *python_wake, *python_take_one, *python_leave, *python_arrive;
+static PyObject *name_wake, *name_cancel, *name_arrive, *name_through, *name_at, *name_flight, *name_keep_earlier, *infinity;
+static Py_ssize_t access_env, access_timer, access_due, access_at, access_factor, access_rate;
+static Py_ssize_t down_served, down_idle_since, down_waiting, down_backlog, down_inflow, down_open, down_row, down_arrivals,
+    down_free;
+static Py_ssize_t link_env, link_ordered, link_last, link_flight, link_latest, link_down;
+static Py_ssize_t way_link, way_flight, way_rates, way_left, way_began, way_size, way_deliver;
+
+#define INSTANT 1e-9
+
+/* The number in a slot; 0 if it is there and a float, else -1 without an error. */
+static int real(PyObject *object, Py_ssize_t place, double *value)
+{
+    PyObject *found = SLOT(object, place);
+    if (found == NULL || !PyFloat_CheckExact(found))
+        return -1;
+    *value = PyFloat_AS_DOUBLE(found);
+    return 0;
+}
+
+static int set_real(PyObject *object, Py_ssize_t place, double value)
+{
+    PyObject *number = PyFloat_FromDouble(value);
+    if (number == NULL)
+        return -1;
+    set_slot(object, place, number);
+    Py_DECREF(number);
+    return 0;
+}
+
+static int is_none(PyObject *object, Py_ssize_t place)
+{
+    return SLOT(object, place) == Py_None;
+}
+
+/* The present time of the environment in a slot, with a reference. */
+static PyObject *now_of(PyObject *object, Py_ssize_t place)
+{
+    PyObject *env = slot(object, place), *now = env == NULL ? NULL : PyObject_GetAttr(env, name_now);
+    Py_XDECREF(env);
+    return now;
+}
+
+/* Access._set_timer */
+static int set_timer(PyObject *access, PyObject *due, int keeps_earlier)
+{
+    PyObject *timer = slot(access, access_timer), *before = slot(access, access_due), *env = NULL, *wake = NULL;
+    int failed = -1;
+    if (timer == NULL || before == NULL)
+        goto done;
+    if (timer != Py_None) {
+        int stays = PyObject_RichCompareBool(before, due, Py_EQ);
+        if (!stays && keeps_earlier)
+            stays = is_less(before, due);
+        if (stays) {
+            failed = stays < 0 ? -1 : 0;
+            goto done;
+        }
+        PyObject *found = PyObject_CallMethodNoArgs(timer, name_cancel);
+        if (found == NULL)
+            goto done;
+        Py_DECREF(found);
+    }
+    set_slot(access, access_due, due);
+    int is_never = PyObject_RichCompareBool(due, infinity, Py_EQ);
+    if (is_never < 0)
+        goto done;
+    if (is_never) {
+        set_slot(access, access_timer, Py_None);
+        failed = 0;
+        goto done;
+    }
+    if ((env = slot(access, access_env)) == NULL || (wake = PyObject_GetAttr(access, name_wake)) == NULL)
+        goto done;
+    PyObject *given[] = {due, wake};
+    PyObject *made = Py_TYPE(env) == environment_type ? at(env, given, 2)
+                                                      : PyObject_CallMethodObjArgs(env, name_at, due, wake, NULL);
+    if (made != NULL) {
+        set_slot(access, access_timer, made);
+        Py_DECREF(made);
+        failed = 0;
+    }
+done:
+    Py_XDECREF(timer);
+    Py_XDECREF(before);
+    Py_XDECREF(env);
+    Py_XDECREF(wake);
+    return failed;
+}
+
+static PyObject *access_set_timer(PyObject *access, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    int keeps_earlier = 0;
+    if (count == 1 && names != NULL && PyTuple_GET_SIZE(names) == 1
+        && PyUnicode_Compare(PyTuple_GET_ITEM(names, 0), name_keep_earlier) == 0) {
+        if ((keeps_earlier = PyObject_IsTrue(given[1])) < 0)
+            return NULL;
+    } else if (count != 1 || names != NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "_set_timer takes a time, and keep_earlier");
+        return NULL;
+    }
+    if (set_timer(access, given[0], keeps_earlier) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Link.land(seconds, then) */
+static PyObject *land(PyObject *link, PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "land takes seconds and a call");
+        return NULL;
+    }
+    PyObject *now = now_of(link, link_env), *arrival = NULL, *last = NULL, *line = NULL, *env = NULL, *found = NULL;
+    if (now == NULL || (last = slot(link, link_last)) == NULL || (line = slot(link, link_flight)) == NULL)
+        goto failed;
+    if (PyFloat_CheckExact(now) && PyFloat_CheckExact(given[0]))
+        arrival = PyFloat_FromDouble(PyFloat_AS_DOUBLE(now) + PyFloat_AS_DOUBLE(given[0]));
+    else
+        arrival = PyNumber_Add(now, given[0]);
+    int is_ordered = arrival == NULL || SLOT(link, link_ordered) == NULL ? -1 : PyObject_IsTrue(SLOT(link, link_ordered));
+    if (is_ordered < 0)
+        goto failed;
+    if (is_ordered) {
+        int overtakes = is_less(arrival, last);
+        if (overtakes < 0)
+            goto failed;
+        if (overtakes)
+            Py_SETREF(arrival, Py_NewRef(last));
+        set_slot(link, link_last, arrival);
+    }
+    if (line == Py_None) {
+        if ((env = slot(link, link_env)) == NULL)
+            goto failed;
+        Py_SETREF(line, PyObject_CallOneArg((PyObject *)line_type, env));
+        if (line == NULL)
+            goto failed;
+        set_slot(link, link_flight, line);
+    }
+    PyObject *both[] = {arrival, given[1]};
+    if (Py_TYPE(line) == line_type)
+        found = line_at(line, both, 2);
+    else
+        PyErr_SetString(PyExc_TypeError, "the flight of a link is no line");
+failed:
+    Py_XDECREF(now);
+    Py_XDECREF(last);
+    Py_XDECREF(line);
+    Py_XDECREF(env);
+    if (found == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_AttributeError, "an attribute of a link is missing");
+        Py_CLEAR(arrival);
+    }
+    Py_XDECREF(found);
+    return arrival;
+}
+
+/* The numbers of a downlink. */
+typedef struct {
+    double served, idle_since, backlog, inflow, at, rate, now;
+    int is_open;
+} numbers;
+
+/* Read the numbers; -1 without an error if one of them is no float, as before the clock has moved, or with one. */
+static int numbers_of(PyObject *down, PyObject *now, numbers *n)
+{
+    double rate, factor;
+    if (!PyFloat_CheckExact(now) || real(down, down_served, &n->served) || real(down, down_idle_since, &n->idle_since)
+        || real(down, down_backlog, &n->backlog) || real(down, down_inflow, &n->inflow) || real(down, access_at, &n->at)
+        || real(down, access_rate, &rate) || real(down, access_factor, &factor) || factor == 0.0
+        || SLOT(down, down_open) == NULL)
+        return -1;
+    n->is_open = PyObject_IsTrue(SLOT(down, down_open));
+    n->rate = rate / factor;
+    n->now = PyFloat_AS_DOUBLE(now);
+    return n->is_open < 0 ? -1 : 0;
+}
+
+/* Downlink._advance(now) */
+static void advanced(numbers *n)
+{
+    double seconds = n->now - n->at;
+    n->at = n->now;
+    if (seconds == 0.0 || (n->inflow == 0.0 && n->backlog == 0.0))
+        return;
+    double growth = n->inflow - n->rate, more = growth * seconds;
+    if (n->backlog + more > 0) {
+        n->backlog += more;
+        n->served += n->rate * seconds;
+    } else {
+        if (!n->is_open)
+            n->idle_since = n->now - seconds + n->backlog / n->rate;
+        n->served += n->backlog + n->inflow * seconds;
+        n->backlog = 0.0;
+    }
+}
+
+static int written(PyObject *down, const numbers *n)
+{
+    return set_real(down, down_served, n->served) || set_real(down, down_idle_since, n->idle_since)
+           || set_real(down, down_backlog, n->backlog) || set_real(down, access_at, n->at) ? -1 : 0;
+}
+
+/* The bytes with which a packet that waits ends. */
+static int end_of(PyObject *one, double *end)
+{
+    if (!PyTuple_CheckExact(one) || PyTuple_GET_SIZE(one) != 2 || !PyFloat_CheckExact(PyTuple_GET_ITEM(one, 0))) {
+        PyErr_SetString(PyExc_TypeError, "a packet that waits is no pair");
+        return -1;
+    }
+    *end = PyFloat_AS_DOUBLE(PyTuple_GET_ITEM(one, 0));
+    return 0;
+}
+
+/* Downlink._arm(), where something waits */
+static int arm(PyObject *down, double first, const numbers *n)
+{
+    if (n->rate == 0.0)
+        return set_timer(down, infinity, 0);
+    double left = first - n->served;
+    PyObject *due = PyFloat_FromDouble(n->now + (left > 0.0 ? left : 0.0) / n->rate);
+    int failed = due == NULL ? -1 : set_timer(down, due, 0);
+    Py_XDECREF(due);
+    return failed;
+}
+
+/* Downlink.take_one(size, lasted, then) */
+static PyObject *take_one(PyObject *down, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *now = now_of(down, access_env), *waiting = NULL, *found = NULL, *one = NULL, *end = NULL;
+    numbers n;
+    if (now == NULL)
+        return NULL;
+    PyObject *row = SLOT(down, down_row), *free = SLOT(down, down_free);
+    int in_python = count != 3 || !is_none(down, down_arrivals) || row == NULL || free != Py_None
+                    || !PyLong_CheckExact(given[0]) || !PyFloat_CheckExact(given[1]) || SLOT(down, down_waiting) == NULL;
+    if (!in_python && row != Py_None)
+        in_python = !PyList_CheckExact(row) || PyList_GET_SIZE(row);
+    if (in_python || numbers_of(down, now, &n) < 0) {
+        Py_DECREF(now);
+        if (PyErr_Occurred())
+            return NULL;
+        PyObject *all[4] = {down, count > 0 ? given[0] : NULL, count > 1 ? given[1] : NULL, count > 2 ? given[2] : NULL};
+        return PyObject_Vectorcall(python_take_one, all, (size_t)(count < 3 ? count : 3) + 1, NULL);
+    }
+    double more = PyLong_AsDouble(given[0]), lasted = PyFloat_AS_DOUBLE(given[1]);
+    if (more == -1.0 && PyErr_Occurred())
+        goto done;
+    advanced(&n);
+    waiting = slot(down, down_waiting);
+    Py_ssize_t behind = waiting == Py_None ? 0 : PyObject_Size(waiting);
+    if (behind < 0)
+        goto done;
+    if (!(n.is_open || n.backlog != 0.0 || behind)) {
+        n.served = 0.0;
+        double unused = n.now - n.idle_since;
+        more -= n.rate * (unused < lasted ? unused : lasted);
+        if (more < 0.0)
+            more = 0.0;
+        n.idle_since = n.now;
+    }
+    double backlog = n.backlog + more;
+    if (behind) {
+        PyObject *last = PySequence_GetItem(waiting, behind - 1);
+        double until;
+        int failed = last == NULL ? -1 : end_of(last, &until);
+        Py_XDECREF(last);
+        if (failed)
+            goto done;
+        n.backlog = backlog > until - n.served ? backlog : until - n.served;
+        if (written(down, &n) < 0 || (end = PyFloat_FromDouble(n.served + n.backlog)) == NULL
+            || (one = PyTuple_Pack(2, end, given[2])) == NULL)
+            goto done;
+        found = PyObject_CallMethodOneArg(waiting, name_append, one);
+        goto done;
+    }
+    n.backlog = backlog > 0.0 ? backlog : 0.0;
+    if (backlog <= n.rate * INSTANT) {
+        n.backlog = 0.0;
+        if (!n.is_open)
+            n.idle_since = n.now;
+        if (written(down, &n) < 0)
+            goto done;
+        PyObject *then = PyObject_CallNoArgs(given[2]);
+        if (then != NULL)
+            found = Py_NewRef(Py_None);
+        Py_XDECREF(then);
+        goto done;
+    }
+    PyObject *made = NULL, *row_of_one = NULL;
+    if (written(down, &n) == 0 && (end = PyFloat_FromDouble(n.served + n.backlog)) != NULL
+        && (one = PyTuple_Pack(2, end, given[2])) != NULL && (row_of_one = PyTuple_Pack(1, one)) != NULL
+        && (made = PyObject_CallOneArg(deque_type, row_of_one)) != NULL) {
+        set_slot(down, down_waiting, made);
+        if (arm(down, PyFloat_AS_DOUBLE(end), &n) == 0)
+            found = Py_NewRef(Py_None);
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(row_of_one);
+done:
+    Py_XDECREF(now);
+    Py_XDECREF(waiting);
+    Py_XDECREF(one);
+    Py_XDECREF(end);
+    return found;
+}
+
+/* Downlink._wake() */
+static PyObject *down_wake(PyObject *down, PyObject *ignored)
+{
+    (void)ignored;
+    PyObject *now = now_of(down, access_env), *waiting = NULL, *one = NULL, *found = NULL;
+    numbers n;
+    if (now == NULL)
+        return NULL;
+    if (!is_none(down, down_arrivals) || SLOT(down, down_waiting) == NULL || is_none(down, down_waiting)
+        || numbers_of(down, now, &n) < 0) {
+        Py_DECREF(now);
+        return PyErr_Occurred() ? NULL : PyObject_CallOneArg(python_wake, down);
+    }
+    set_slot(down, access_timer, Py_None);
+    advanced(&n);
+    waiting = slot(down, down_waiting);
+    double served, next;
+    if ((one = PyObject_CallMethodNoArgs(waiting, name_popleft)) == NULL || end_of(one, &served) < 0)
+        goto done;
+    if (served > n.served)
+        n.served = served;
+    double near = n.rate * INSTANT;
+    PyObject *through = NULL; /* those behind the first that end now, too */
+    Py_ssize_t behind;
+    for (;;) {
+        if ((behind = PyObject_Size(waiting)) <= 0)
+            break;
+        PyObject *first = PySequence_GetItem(waiting, 0);
+        int failed = first == NULL ? -1 : end_of(first, &next);
+        if (failed || next > n.served + near) {
+            Py_XDECREF(first);
+            behind = failed ? -1 : behind;
+            break;
+        }
+        Py_DECREF(first);
+        PyObject *taken = PyObject_CallMethodNoArgs(waiting, name_popleft);
+        if (taken == NULL || (through == NULL && (through = PyList_New(0)) == NULL) || PyList_Append(through, taken) < 0) {
+            Py_XDECREF(taken);
+            behind = -1;
+            break;
+        }
+        Py_DECREF(taken);
+    }
+    int failed = behind < 0;
+    if (!failed && behind) {
+        failed = written(down, &n) < 0 || arm(down, next, &n) < 0;
+    } else if (!failed) {
+        set_slot(down, down_waiting, Py_None);
+        set_slot(down, access_due, infinity);
+        if (!n.is_open && n.backlog <= near) {
+            n.backlog = 0.0;
+            n.idle_since = n.now;
+        }
+        failed = written(down, &n) < 0;
+    }
+    if (!failed) {
+        found = PyObject_CallNoArgs(PyTuple_GET_ITEM(one, 1));
+        for (Py_ssize_t i = 0; found != NULL && through != NULL && i < PyList_GET_SIZE(through); i++)
+            Py_SETREF(found, PyObject_CallNoArgs(PyTuple_GET_ITEM(PyList_GET_ITEM(through, i), 1)));
+        if (found != NULL)
+            Py_SETREF(found, Py_NewRef(Py_None));
+    }
+    Py_XDECREF(through);
+done:
+    Py_XDECREF(now);
+    Py_XDECREF(waiting);
+    Py_XDECREF(one);
+    return found;
+}
+
+/* Passage.leave() */
+static PyObject *way_leave(PyObject *way, PyObject *ignored)
+{
+    (void)ignored;
+    PyObject *link = slot(way, way_link), *arrive = NULL, *seconds = NULL, *found = NULL;
+    if (link == NULL)
+        return NULL;
+    if (!is_none(way, way_rates) || Py_TYPE(link) != link_type) {
+        found = PyObject_CallOneArg(python_leave, way);
+    } else if ((seconds = slot(way, way_flight)) != NULL && (arrive = PyObject_GetAttr(way, name_arrive)) != NULL) {
+        PyObject *given[] = {seconds, arrive}, *arrival = land(link, given, 2);
+        PyObject *now = arrival == NULL ? NULL : now_of(link, link_env);
+        if (now != NULL) {
+            set_slot(way, way_left, now);
+            found = Py_NewRef(Py_None);
+        }
+        Py_XDECREF(now);
+        Py_XDECREF(arrival);
+    }
+    Py_XDECREF(seconds);
+    Py_XDECREF(arrive);
+    Py_DECREF(link);
+    return found;
+}
+
+/* Passage.arrive() */
+static PyObject *way_arrive(PyObject *way, PyObject *ignored)
+{
+    (void)ignored;
+    double left, began;
+    PyObject *link = slot(way, way_link), *down = NULL, *found = NULL, *size = NULL, *lasted = NULL, *through = NULL;
+    if (link == NULL)
+        return NULL;
+    if (Py_TYPE(link) != link_type || (down = slot(link, link_down)) == NULL || Py_TYPE(down) != downlink_type
+        || !is_none(way, way_rates) || real(way, way_left, &left) || real(way, way_began, &began)) {
+        found = PyErr_Occurred() ? NULL : PyObject_CallOneArg(python_arrive, way);
+    } else if ((size = slot(way, way_size)) != NULL && (lasted = PyFloat_FromDouble(left - began)) != NULL
+               && (through = PyObject_GetAttr(way, name_through)) != NULL) {
+        PyObject *given[] = {size, lasted, through};
+        found = take_one(down, given, 3);
+    }
+    Py_XDECREF(size);
+    Py_XDECREF(lasted);
+    Py_XDECREF(through);
+    Py_XDECREF(down);
+    Py_DECREF(link);
+    return found;
+}
+
+/* Passage.through() */
+static PyObject *way_through(PyObject *way, PyObject *ignored)
+{
+    (void)ignored;
+    PyObject *link = slot(way, way_link), *flight = slot(way, way_flight), *deliver = slot(way, way_deliver), *found = NULL;
+    if (link != NULL && flight != NULL && deliver != NULL) {
+        int failed = 0;
+        if (Py_TYPE(link) == link_type)
+            set_slot(link, link_latest, flight);
+        else
+            failed = PyObject_SetAttr(link, name_flight, flight);
+        if (!failed && (found = PyObject_CallNoArgs(deliver)) != NULL)
+            Py_SETREF(found, Py_NewRef(Py_None));
+    }
+    Py_XDECREF(link);
+    Py_XDECREF(flight);
+    Py_XDECREF(deliver);
+    return found;
+}
+
 static PyMethodDef of_environment[] = {
     {"at", (PyCFunction)(void (*)(void))at, METH_FASTCALL, NULL},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, NULL},
@@ -447,8 +900,84 @@ static PyObject *methods(PyObject *self, PyObject *arguments)
                          PyDescr_NewMethod(environment, of_environment + 2), PyDescr_NewMethod(line, &of_line));
 }
 
+static PyMethodDef of_access = {"_set_timer", (PyCFunction)(void (*)(void))access_set_timer, METH_FASTCALL | METH_KEYWORDS,
+                               NULL};
+static PyMethodDef of_downlink[] = {
+    {"take_one", (PyCFunction)(void (*)(void))take_one, METH_FASTCALL, NULL},
+    {"_wake", down_wake, METH_NOARGS, NULL},
+};
+static PyMethodDef of_link = {"land", (PyCFunction)(void (*)(void))land, METH_FASTCALL, NULL};
+static PyMethodDef of_passage[] = {
+    {"leave", way_leave, METH_NOARGS, NULL},
+    {"arrive", way_arrive, METH_NOARGS, NULL},
+    {"through", way_through, METH_NOARGS, NULL},
+};
+
+typedef struct {
+    Py_ssize_t *place;
+    const char *name;
+} named_slot;
+
+static int places_of(PyTypeObject *type, const named_slot *slots)
+{
+    for (; slots->place != NULL; slots++)
+        if ((*slots->place = place_of(type, slots->name)) < 0)
+            return -1;
+    return 0;
+}
+
+/* link_methods(Access, Downlink, Link, Passage): the methods of links, each with its class and name. Call `methods`
+   before. */
+static PyObject *link_methods(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    static const named_slot of_an_access[] = {
+        {&access_env, "_env"}, {&access_timer, "_timer"}, {&access_due, "_due"}, {&access_at, "_at"},
+        {&access_factor, "_factor"}, {&access_rate, "rate"}, {NULL, NULL},
+    }, of_a_downlink[] = {
+        {&down_served, "_served"}, {&down_idle_since, "_idle_since"}, {&down_waiting, "_waiting"},
+        {&down_backlog, "_backlog"}, {&down_inflow, "_inflow"}, {&down_open, "_open"}, {&down_row, "_row"},
+        {&down_arrivals, "_arrivals"}, {&down_free, "_free"}, {NULL, NULL},
+    }, of_a_link[] = {
+        {&link_env, "_env"}, {&link_ordered, "_ordered"}, {&link_last, "_last"}, {&link_flight, "_flight"},
+        {&link_latest, "flight"}, {&link_down, "down"}, {NULL, NULL},
+    }, of_a_passage[] = {
+        {&way_link, "link"}, {&way_flight, "flight"}, {&way_rates, "rates"}, {&way_left, "left"}, {&way_began, "began"},
+        {&way_size, "size"}, {&way_deliver, "deliver"}, {NULL, NULL},
+    };
+    PyTypeObject *access, *downlink, *link, *passage;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!", &PyType_Type, &access, &PyType_Type, &downlink, &PyType_Type, &link,
+                          &PyType_Type, &passage))
+        return NULL;
+    if (environment_type == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the queue of events has no types yet");
+        return NULL;
+    }
+    if (places_of(access, of_an_access) || places_of(downlink, of_a_downlink) || places_of(link, of_a_link)
+        || places_of(passage, of_a_passage))
+        return NULL;
+    PyObject **kept[] = {&python_take_one, &python_wake, &python_leave, &python_arrive};
+    PyTypeObject *owners[] = {downlink, downlink, passage, passage};
+    const char *names[] = {"take_one", "_wake", "leave", "arrive"};
+    for (int i = 0; i < 4; i++) {
+        PyObject *found = PyObject_GetAttrString((PyObject *)owners[i], names[i]);
+        if (found == NULL)
+            return NULL;
+        Py_XSETREF(*kept[i], found);
+    }
+    Py_XSETREF(link_type, (PyTypeObject *)Py_NewRef(link));
+    Py_XSETREF(downlink_type, (PyTypeObject *)Py_NewRef(downlink));
+    return Py_BuildValue("(OsN)(OsN)(OsN)(OsN)(OsN)(OsN)(OsN)", access, "_set_timer", PyDescr_NewMethod(access, &of_access),
+                         downlink, "take_one", PyDescr_NewMethod(downlink, of_downlink), downlink, "_wake",
+                         PyDescr_NewMethod(downlink, of_downlink + 1), link, "land", PyDescr_NewMethod(link, &of_link),
+                         passage, "leave", PyDescr_NewMethod(passage, of_passage), passage, "arrive",
+                         PyDescr_NewMethod(passage, of_passage + 1), passage, "through",
+                         PyDescr_NewMethod(passage, of_passage + 2));
+}
+
 static PyMethodDef functions[] = {
     {"methods", methods, METH_VARARGS, NULL},
+    {"link_methods", link_methods, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -462,6 +991,16 @@ PyMODINIT_FUNC PyInit__events(void)
     name_cancelled = PyUnicode_InternFromString("cancelled");
     name_append = PyUnicode_InternFromString("append");
     name_popleft = PyUnicode_InternFromString("popleft");
+    name_wake = PyUnicode_InternFromString("_wake");
+    name_cancel = PyUnicode_InternFromString("cancel");
+    name_arrive = PyUnicode_InternFromString("arrive");
+    name_through = PyUnicode_InternFromString("through");
+    name_at = PyUnicode_InternFromString("at");
+    name_flight = PyUnicode_InternFromString("flight");
+    name_keep_earlier = PyUnicode_InternFromString("keep_earlier");
+    infinity = PyFloat_FromDouble(Py_HUGE_VAL);
+    if (!name_wake || !name_cancel || !name_arrive || !name_through || !name_at || !name_flight || !name_keep_earlier || !infinity)
+        return NULL;
     if (!name_now || !name_eid || !name_queue || !name_cancelled || !name_append || !name_popleft)
         return NULL;
     return PyModule_Create(&module);

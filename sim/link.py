@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.sim.access import Uplink
-from tacit.sim.clock import Environment, Line
+from tacit.sim.access import Access, Uplink
+from tacit.sim.clock import Environment, Line, use_compiled
 from tacit.sim.course import Course, Rate, Source
 from tacit.sim.downlink import Downlink
 from tacit.sim.latency import Latency, uniforms
@@ -293,3 +293,6 @@ class Link:
     def renew(self) -> None:
         """Allow later packets to overtake packets in flight, which belong to an older connection."""
         self._last = 0.0
+
+
+use_compiled(Access, Downlink, Link, Passage)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from itertools import chain
-from types import MethodType
+from types import BuiltinMethodType, MethodType
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -180,10 +180,11 @@ class Writer:
             return ["array", value.dtype.str, list(value.shape), np.ascontiguousarray(value).tobytes()]
         if isinstance(value, partial) and not value.keywords:
             return ["partial", self.write(value.func), *map(self.write, value.args)]
-        if isinstance(value, MethodType) and (name := self._name_of(value.__self__)) is not None:
-            return ["method", name, value.__func__.__name__]
-        if isinstance(value, MethodType) and type(value.__self__) in self._kinds:
-            return ["method of", self._number(value.__self__), value.__func__.__name__]
+        if isinstance(value, MethodType | BuiltinMethodType):  # the latter: compiled ones
+            if (name := self._name_of(value.__self__)) is not None:
+                return ["method", name, value.__name__]
+            if type(value.__self__) in self._kinds:
+                return ["method of", self._number(value.__self__), value.__name__]
         if kind in self._kinds:
             if _is_value(kind):
                 fields = [getattr(value, name) for name in _fields(kind)]
