@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.sim.access import Uplink, _Leaving
-from tacit.sim.clock import Environment, Timer
+from tacit.sim.clock import Environment, Timer, in_python, is_compiled
 from tacit.sim.downlink import Downlink
 from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link, Passage
@@ -477,6 +477,25 @@ def test_a_row_of_equal_packets_leaves_as_its_flows_would(up: float, down: float
     plain.schedule()
     times = found(program)
     assert len(times) == len(program.packets) and times == plain.run()
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@given(programs())
+def test_compiled_turns_change_no_bit(program: Program) -> None:
+    compiled = found(program)
+    with in_python():
+        assert found(program) == compiled
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@given(programs(), st.floats(0, 60))
+def test_a_net_stored_by_compiled_code_continues_in_python(program: Program, when: float) -> None:
+    net = Net(program)
+    net.schedule()
+    net.run(when)
+    with in_python():
+        restored = net.moved().run()
+    assert restored == net.run()
 
 
 @given(programs(), st.floats(0, 60))
