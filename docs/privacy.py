@@ -175,10 +175,10 @@ OPTIONS = (
     Option(
         "sum.corrupt_clients",
         "",
-        "inputs of sums whose masks all clients deal in shares, and of signed ones: against the server together with "
-        "this share of the called clients, also where others are lost or left out",
-        "all follow the protocol; at most this share of the called clients help the server (default: none; of signed "
-        "sums a third)",
+        "inputs of secure sums: against the server together with this share of the called clients, also where others "
+        "are lost or left out",
+        "all follow the protocol; at most this share of the called clients help the server (default: none with "
+        "`secure` and `prio3`, 0.1 with other sums; of signed sets a third)",
         "more clients must be left for a sum: over half of those that take part and those that may help the server",
         ("m, shares", "m, one honest", "p, left out", "p, lost"),
     ),

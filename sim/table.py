@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from functools import lru_cache
 from types import new_class
 from typing import Any, ClassVar
 
@@ -49,10 +50,12 @@ class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknow
     moved: ClassVar[Mapping[str, str]] = {}
 
 
+@lru_cache(maxsize=32)
 def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
     """A table with all keys of `tables`, in their order; it derives from the first.
 
-    Raises ValueError for a key that two of them have with different types or defaults.
+    The same arguments give the same class, so that other processes can read its values. Raises ValueError for a key
+    that two of them have with different types or defaults.
     """
     keys: dict[str, structs.FieldInfo] = {}
     for table in tables:
@@ -62,11 +65,16 @@ def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
     more = [one for one in keys.values() if one.name not in tables[0].__struct_fields__]
     body: dict[str, Any] = {"__doc__": description, "__module__": tables[0].__module__}
     body |= {"__annotations__": {one.name: one.type for one in more}}
+    body["__reduce__"] = lambda self: (_made, (name, description, tables, structs.asdict(self)))
     body |= {one.name: field(default_factory=one.default_factory) for one in more if not _is_plain(one)}
     body |= {one.name: one.default for one in more if _is_plain(one) and not one.required}
     options = {"kw_only": True, "frozen": True, "forbid_unknown_fields": True}
     # msgspec.defstruct accepts no bases with another metaclass.
     return new_class(name, tables[:1], options, lambda namespace: namespace.update(body))
+
+
+def _made(name: str, description: str, tables: tuple[type[Struct], ...], values: Mapping[str, Any]) -> Any:
+    return joined(name, description, *tables)(**values)
 
 
 def _is_plain(one: structs.FieldInfo) -> bool:

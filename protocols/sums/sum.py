@@ -30,7 +30,7 @@ from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
-from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys
+from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.quorum import NOBODY, limit_of
@@ -154,14 +154,15 @@ class Sum(Part):
     `tolerance`: the shares of the clients called to a round that may collude with the server, and that may be lost.
     `identities`: the long-term keys that sign, if any. `of_run`: C of the most clients that a round of the run calls;
     each sum is over at least two more. `noise`: the noise that clients add to their vectors, in words of the sum, and
-    remove a part of (`removal`). `table`: the table [sum] of the scenario, with the values of its `keys`.
+    remove a part of (`removal`). `table`: the table [sum] of the scenario, with the values of its `keys`; by default
+    these alone, with their defaults.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     identities: Identities | None = None
     of_run: Assumed = NOBODY
     noise: Distributed | None = None
-    table: Any = field(default_factory=SumKeys, repr=False)
+    table: Any = field(default=None, repr=False)
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -197,13 +198,17 @@ class Sum(Part):
     lying: ClassVar[Any] = None
     """How a lying server of a sum of your own is tried and judged: a class derived from `sums.lying.base.Lying`."""
     keys: ClassVar[type[CollusionKeys]] = DropoutKeys
-    """Its keys in the table [sum]: `DropoutKeys`, or `CollusionKeys` without `tolerates_share`; or a struct that
-    derives from one of these and may have keys of its own."""
+    """Its keys in the table [sum]: `DropoutKeys`, or `CollusionKeys` without `tolerates_share`; or a struct that is
+    derived from one of these and may have keys of its own."""
     uses: ClassVar[Sequence[str]] = ("protocol.identity",)
 
     def __init_subclass__(cls) -> None:
         if not cls.tolerates_share and cls.keys is DropoutKeys:
             cls.keys = CollusionKeys
+
+    def __post_init__(self) -> None:
+        if self.table is None:
+            object.__setattr__(self, "table", self.keys())
 
     @property
     def keys_in(self) -> Mapping[str, type[Struct]]:

@@ -27,7 +27,7 @@ from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, c
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.files.table_layout import Layout, flat, layout_of
-from tacit.scenarios.schema.keys import keys, moved, named, of_all, own_names, similar, structure, toml
+from tacit.scenarios.schema.keys import keys, kind_of, moved, named, of_all, own_names, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
@@ -356,7 +356,7 @@ def find(file: str | Path) -> Path:
 
 def _without_defaults(raw: Table) -> Table:
     """The values of `raw`, which contains all defaults, that differ from them."""
-    known = {key: body for key, body in as_table(Scenario()).items() if isinstance(body, dict)}
+    known = {key: body for key, body in as_table(kind_of(None)()).items() if isinstance(body, dict)}
     return {
         table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
         for table, defaults in known.items()

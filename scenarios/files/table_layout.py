@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from tacit.scenarios.files.result import Result
-from tacit.scenarios.schema.keys import similar, toml
+from tacit.scenarios.schema.keys import moved, similar, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.schema.table import Part, ScenarioFile, Table
@@ -90,6 +90,8 @@ def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Itera
         elif isinstance(value, dict) and value:
             yield from flat({f"{key}.{last}": item for last, item in value.items()}, known, place)
         else:
+            if new := moved(key):
+                raise ScenarioError("", place, f"{toml(key)} is now {new}")
             problem = f"{toml(key)} is no key of a scenario{similar(key, known)}"
             raise ScenarioError("", place, f"{problem}; allowed: dotted keys (`tacit keys`)")
 

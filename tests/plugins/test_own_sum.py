@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tacit import load, run
+from tacit import load, run, sweep
 from tacit.scenarios.command.main import app
+from tacit.scenarios.files.reading import read
 from tacit.scenarios.schema.scenario import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,88 @@ def test_a_wrong_sum_is_an_error_at_the_line_that_adds_it(
     assert old in SUM
     with pytest.raises(ScenarioError, match=problem):
         load(write(SUM.replace(old, new), training))
+
+
+WITH_KEYS = """
+from typing import Annotated
+from msgspec import Meta
+from tacit import CollusionKeys
+
+class TwoServersKeys(CollusionKeys, kw_only=True, frozen=True):
+    helper_least: Annotated[int, Meta(ge=2, description="Fewest clients whose masks the helper adds.")] = 2
+
+class TwoServers(Sum):
+    keys = TwoServersKeys
+"""
+
+
+@pytest.fixture
+def with_keys(example: Path) -> Path:
+    """The scenario's path, where the sum of the example has the key `helper_least`, as docs/howto/own-sum.md has it."""
+    file = example.with_name("own_sum.py")
+    text = file.read_text().replace("class TwoServers(Sum):\n", WITH_KEYS)
+    file.write_text(text.replace("if len(seeds) <", "if len(seeds) < self.table.helper_least or len(seeds) <"))
+    return example
+
+
+def test_a_key_of_an_own_sum_decides_in_a_run_and_in_its_folder(with_keys: Path) -> None:
+    """Five of six clients are left: a helper that requires six adds no masks, so no round has a sum."""
+    enough, more = (run(load(with_keys, ["expect={}", f"sum.helper_least={least}"])) for least in (5, 6))
+    assert enough.outcome == "completed" and enough.equals_plaintext
+    assert not any(one.counted for one in more.round_records)
+    again = read(more.folder)
+    assert getattr(again.scenario.sum, "helper_least", None) == 6 and not again.without_effect()
+    assert run(load(more.folder, ["sum.helper_least=5"])).trace_hash == enough.trace_hash
+
+
+def test_a_key_of_an_own_sum_is_listed_and_checked_as_any_other(with_keys: Path) -> None:
+    keys, schema = (
+        CliRunner().invoke(app, [command, "--plugin", str(with_keys.with_name("own_sum.py"))])
+        for command in ("keys", "schema")
+    )
+    assert "sum.helper_least = 2" in keys.output and "Fewest clients whose masks the helper adds." in keys.output
+    table = json.loads(schema.output)["properties"]["sum"]
+    found = json.loads(schema.output)["definitions"][table["$ref"].rpartition("/")[2]]["properties"]
+    assert found["helper_least"]["minimum"] == 2 and "clip" in found
+    with pytest.raises(ScenarioError, match=r"sum\.helper_least: 1 is too small; allowed: 2 or more"):
+        load(with_keys, ["sum.helper_least=1"])
+    with pytest.raises(ScenarioError, match=r"sum\.helper_leats: there is no such key; did you mean sum\.helper_least"):
+        load(with_keys, ["sum.helper_leats=3"])
+    other = read(with_keys, ["training.averaging=secure", "sum.helper_least=3", "fault=[]", "expect={}"])
+    assert other.without_effect() == ['sum.helper_least: only with training.averaging = "two-servers"']
+    swept = sweep(load(with_keys, ["expect={}"]), {"sum.helper_least": [2, 6]}, jobs=2)
+    assert [any(one.counted for one in result.round_records) for _, result in swept] == [True, False]
+
+
+def test_without_its_plugin_there_is_no_such_key(with_keys: Path, training: str) -> None:
+    load(with_keys)
+    with pytest.raises(ScenarioError, match=r"helper_least"):
+        load(write_plain(with_keys.parent, training), ["sum.helper_least=3"])
+
+
+def write_plain(folder: Path, text: str) -> Path:
+    path = folder / "plain.toml"
+    path.write_text(text.replace("plugins", "# plugins"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("CollusionKeys, kw_only", "Struct, kw_only", "must be a CollusionKeys"),
+        ("class TwoServers(Sum)", "    more: set[int] = set()\n\nclass TwoServers(Sum)", "more of TwoServersKeys has"),
+        ("helper_least: Annotated[int", "clip: Annotated[int", "the key clip of TwoServersKeys is another in a table"),
+        ("sees_all = tolerates_share = False", "sees_all = False", "must derive from DropoutKeys"),
+    ],
+)
+def test_wrong_keys_of_an_own_sum_are_an_error_at_the_line_that_adds_it(
+    with_keys: Path, old: str, new: str, problem: str
+) -> None:
+    file = with_keys.with_name("own_sum.py")
+    assert old in file.read_text()
+    file.write_text("from msgspec import Struct\n" + file.read_text().replace(old, new))
+    with pytest.raises(ScenarioError, match=problem):
+        load(with_keys)
 
 
 def test_a_sum_that_adds_no_noise_is_refused_where_clients_make_the_guarantee(tmp_path: Path) -> None:

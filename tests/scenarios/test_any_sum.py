@@ -29,17 +29,17 @@ plugins = ["own_sum.py", "mine.py"]
 clients = 7
 limit = 120
 labeled = 0.5
-[training]
 [sum]
 tolerated_dropouts = 0.15
 corrupt_clients = 0.1
 """
 AVERAGES = """
+value_bits = 16
+[training]
 averaging = "{sum}"
 rounds = 1
 epochs = 1
 learning_rate = 0.1
-value_bits = 16
 device = "cpu"
 [protocol]
 name = "fedavg"

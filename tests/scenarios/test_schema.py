@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, load
+from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, SumKeys, Training, load, sweep
 from tacit.scenarios.files.checks import cautions, check
 from tacit.scenarios.files.reading import checked, read, shipped, unused
 from tacit.scenarios.schema.keys import keys
@@ -265,6 +266,9 @@ def test_keys_of_another_protocol_are_listed_as_unused() -> None:
     assert unused(raw, "xclp") == unused(raw, "other", "xclp") == ()
 
 
+_OF_INTEGERS = "training.averaging=lightsecagg sum.value_bits=12 fault=[] expect={}"
+
+
 @pytest.mark.parametrize(
     ("file", "changes", "key", "mended"),
     [
@@ -274,6 +278,14 @@ def test_keys_of_another_protocol_are_listed_as_unused() -> None:
         ("fedct-digits", ["attack.points=100"], "attack.points", "attack.kind=membership"),
         ("fedct-digits", ["byzantine.kind=flipped"], "byzantine.kind", "byzantine.clients=1"),
         ("fedct-digits", ["cotraining.quorum=0.8"], "cotraining.quorum", "cotraining.consensus=qualified"),
+        ("fedct-digits", ["sum.tolerated_dropouts=0.1"], "sum.tolerated_dropouts", "cotraining.votes=flamingo"),
+        ("fedct-digits", ["protocol.identity=signed"], "protocol.identity", "cotraining.votes=prio3"),
+        ("private-cells", ["sum.decryptors=4"], "sum.decryptors", "cells.sum=flamingo"),
+        ("private-cells", ["sum.corrupt_clients=0.2"], "sum.corrupt_clients", "cells.sum=committee"),
+        ("training-dropouts", ["sum.value_bits=12"], "sum.value_bits", "training.averaging=secure"),
+        ("training-secure-average", ["sum.clip=0.5"], "sum.clip", "sum.value_bits=12"),
+        ("training-secure-average", ["sum.tolerated_dropouts=0.2"], "sum.tolerated_dropouts", _OF_INTEGERS),
+        ("xclp-digits", ["sum.corrupt_clients=0.1"], "sum.corrupt_clients", "protocol.recovery=shamir"),
     ],
 )
 def test_unused_keys_are_listed_with_the_choice_that_uses_them(
@@ -282,7 +294,43 @@ def test_unused_keys_are_listed_with_the_choice_that_uses_them(
     found = read(file, changes)
     assert list(found.needless) == [key]
     assert mended.partition("=")[0] in found.needless[key]
-    assert read(file, [*changes, mended]).needless == {}
+    assert read(file, [*changes, *mended.split()]).needless == {}
+
+
+@pytest.mark.parametrize("protocol", ["fedct", "pate", "dp-pate"])
+def test_keys_of_sums_have_an_effect_on_votes_only_in_a_sum_that_reads_them(protocol: str) -> None:
+    """Tacit accepted the keys of sums for these protocols once, whatever counted the votes."""
+    changes = [f"protocol.name={protocol}", "sum.tolerated_dropouts=0.1", "sum.decryptor_rounds=3", "sum.clip=1.0"]
+    plain, flamingo = (read("fedct-digits", [*changes, *more]) for more in ([], ["cotraining.votes=flamingo"]))
+    assert "sum.clip" in plain.unused and "sum.clip" in flamingo.unused  # votes are no numbers of a model
+    assert {*plain.needless} == {"sum.tolerated_dropouts", "sum.decryptor_rounds"} and not flamingo.needless
+    assert plain.needless["sum.decryptor_rounds"] == 'cotraining.votes = "flamingo"'
+
+
+MOVED = {f"training.{key}": f"sum.{key}" for key in SumKeys.__struct_fields__}
+MOVED["protocol.corrupt_clients"] = "sum.corrupt_clients"
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_a_former_key_is_an_error_that_names_the_new_one(tmp_path: Path, old: str) -> None:
+    table, _, key = old.partition(".")
+    problem = re.escape(f"{old}: this key is now {MOVED[old]}")
+    head = "" if table == "protocol" else f"[{table}]\n"
+    (tmp_path / "s.toml").write_text(f'[protocol]\nname = "fedavg"\n{head}{key} = 0.5\n')
+    with pytest.raises(ScenarioError, match=rf"s\.toml: {problem}$"):
+        load(tmp_path / "s.toml")
+    with pytest.raises(ScenarioError, match=rf"^changes: {problem}$"):
+        load("xclp-digits", [f"{old}=0.5"])
+    with pytest.raises(ScenarioError, match=problem):
+        sweep(load("xclp-digits"), {old: [0.1, 0.2]}, out=tmp_path / "swept")
+    (tmp_path / "t.toml").write_text(
+        f'[[table.row]]\nlabel = "a"\n[[table.column]]\nlabel = "b"\nset = {{"{old}" = 1}}'
+    )
+    with pytest.raises(ScenarioError, match=rf'table\.column\.0\.set: "{re.escape(old)}" is now {MOVED[old]}$'):
+        load(tmp_path / "t.toml")
+    kind: type[Any] = {"training": Training, "protocol": ProtocolKeys}[table]
+    with pytest.raises(TypeError, match=rf"{kind.__name__} has no key '{key}': it is now {re.escape(MOVED[old])}$"):
+        kind(**{key: 0.5})
 
 
 def test_filled_in_defaults_of_a_run_folder_are_not_listed_as_unused(tmp_path: Path) -> None:
