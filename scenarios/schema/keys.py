@@ -232,7 +232,7 @@ def _structure(kind: type[Struct]) -> types.StructType:
 
 
 def moved(key: str) -> str:
-    """Return the name of the key that replaces `key`, a former one such as ``training.clip``; "" for all others."""
+    """Return the name of the key that replaces `key`, a former one of its table; "" for all others."""
     table, _, name = key.partition(".")
     tables = {one.encode_name: one.type for one in _structure(ScenarioFile).fields}
     kind = tables.get(table)

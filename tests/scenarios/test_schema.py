@@ -308,7 +308,7 @@ def test_keys_of_sums_have_an_effect_on_votes_only_in_a_sum_that_reads_them(prot
 
 
 MOVED = {f"training.{key}": f"sum.{key}" for key in SumKeys.__struct_fields__}
-MOVED["protocol.corrupt_clients"] = "sum.corrupt_clients"
+MOVED["sum.corrupt_clients"] = "sum.corrupt_clients"
 
 
 @pytest.mark.parametrize("old", MOVED)
