@@ -291,7 +291,8 @@ class Declaration:
     def idle(self, tables: Any, names: Iterable[str]) -> dict[str, str]:
         """The keys among `names` that it uses, but not with these choices, each with the values that it needs."""
         taken, value, found = self._parts(tables), partial(self.value, tables), dict[str, str]()
-        for name in names:
+        chosen = {item.key for item in _choices(self._all)}
+        for name in (name for name in names if name not in chosen):
             using = [part for part in taken if not {name, f"{name.partition('.')[0]}.*"}.isdisjoint(part.used)]
             if using:
                 needed = [part.idle(tables).get(name) for part in using]

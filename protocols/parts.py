@@ -157,8 +157,8 @@ class Part:
         return ()
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
-        """The structs of its keys, by the table of a scenario that they are a part of: ``{"sum": CollusionKeys}``."""
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        """The structs of its keys, by the table of a scenario that they are parts of: ``{"sum": (CollusionKeys,)}``."""
         return {}
 
     @property
@@ -169,7 +169,8 @@ class Part:
     @property
     def used(self) -> tuple[str, ...]:
         """All keys of shared tables that it uses, without those of its sub-parts."""
-        own = (f"{table}.{key}" for table, keys in self.keys_in.items() for key in keys.__struct_fields__)
+        structs = ((table, one) for table, some in self.keys_in.items() for one in some)
+        own = (f"{table}.{key}" for table, one in structs for key in one.__struct_fields__)
         return tuple(dict.fromkeys((*self.uses, *own)))
 
     def idle(self, tables: Any) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ when the first of these functions is called.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -195,7 +194,7 @@ def _hollow_train(
         rows = np.arange(8) % len(data.images)
         targets = None if data.targets is None else data.targets[rows]
         few = LocalData(data.images[rows], labels, np.ones(8, np.float32), labels == 0, targets)
-        found = train(spec, initial(spec, 0), few, replace(update, epochs=1), 0, 0)
+        found = train(spec, initial(spec, 0), few, msgspec.structs.replace(update, epochs=1), 0, 0)
         _sizes[spec, update] = tuple(map(len, found.sent)), tuple(map(len, found.kept))
     sent, keeps = (tuple(map(blank, sizes)) for sizes in _sizes[spec, update])
     own = blank(many) if (many := private_layout(spec).size) else b""

@@ -7,14 +7,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from tacit.parties.learning.batch import Batch
 from tacit.parties.learning.spec import ModelSpec
 from tacit.sim.setting_error import SettingError
+from tacit.sim.table import Keys, about
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import Tensor, torch
@@ -29,6 +31,7 @@ __all__ = [
     "Batches",
     "InvalidReceived",
     "LocalData",
+    "LocalKeys",
     "LocalUpdate",
     "PlainUpdate",
     "Run",
@@ -97,38 +100,106 @@ class Batches:
         return cls(batch, beside, steps, steps * (batch + beside))
 
 
-@dataclass(frozen=True)
-class PlainUpdate:
-    """The settings of plain gradient descent; the defaults are the XCLP paper's on CIFAR-10.
+class LocalKeys(Keys, frozen=True, forbid_unknown_fields=True):
+    """The keys of local training, a part of the table [training]. The defaults are the XCLP paper's on CIFAR-10.
 
-    `labeled_batch` is the most labeled points in a batch. `learning_rate` None takes the rule of `recipe`: "paper", or
-    "authors-code" with a third step. `schedule`, one of `SCHEDULES`, says how the rate follows the rounds, with
-    `decay_rounds` (0: the rate is constant) and `decay_factor`; in the first `warmup_rounds` it rises in equal steps.
-    `optimizer` is the name of one of torch, a new one for each update, with `optimizer_options`, texts NAME=VALUE.
-    `gradient_clip` is the largest norm of all gradients together, to which longer ones are scaled; 0: no limit. `fit`
-    is the name of one of `fits.FITS`, which replaces the loop of training, at `passes` times its work. A batch has at
-    least `least_batch` points: 2 for a network that normalises batches. In round `restart`, counted from 0, the cosine
-    starts again, as pseudo-labels are a second training. Raises ValueError.
+    A job of training takes them as they are in the scenario: a new key is declared here and used where it has its
+    effect, without a copy in between.
     """
 
-    epochs: int = 5
-    labeled_batch: int = 50
-    learning_rate: float | None = None
+    epochs: Annotated[int, about("Number of passes of a client over its points in a round.", ge=1)] = 5
+    labeled_batch: Annotated[
+        int,
+        about(
+            "Largest number of labeled points in a batch. A batch has at most the same number of unlabeled points.",
+            ge=1,
+            unit="points",
+        ),
+    ] = 50
+    learning_rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        about(
+            "Learning rate of the first round. By default 0.3 for clients with 50 labels in a batch and 0.1 for "
+            "others, as in the paper (see `protocol.recipe`); with another `optimizer` than `sgd`, torch's default."
+        ),
+    ] = None
+    decay_rounds: Annotated[
+        int,
+        about(
+            "Round in which the learning rate, which follows a cosine (see `schedule`), would reach 0. With 0, the "
+            "rate is constant. The schedule starts again with the first pseudo-labels (`label_from`).",
+            ge=0,
+            unit="rounds",
+        ),
+    ] = 2000
+    schedule: Annotated[
+        Literal["cosine", "linear", "step", "exponential", "constant"],
+        about(
+            "Learning rate by round, unless `decay_rounds` is 0: `cosine` and `linear` reach 0 at `decay_rounds`; "
+            "`step` multiplies by `decay_factor` every `decay_rounds`; `exponential` does so in equal parts each "
+            "round; `constant` changes nothing."
+        ),
+    ] = "cosine"
+    decay_factor: Annotated[
+        float,
+        about("Factor of the learning rate in `decay_rounds`, for the schedules `step` and `exponential`.", gt=0, le=1),
+    ] = 0.1
+    warmup_rounds: Annotated[
+        int,
+        about("Number of first rounds in which the learning rate rises in equal steps. 0: none.", ge=0, unit="rounds"),
+    ] = 0
+    optimizer: Annotated[
+        str,
+        about(
+            "Optimizer of local training: `sgd`, or another of torch.optim in lower case, such as `adamw`. A client "
+            "makes a new one in each round. Without `learning_rate`, torch's default for it is used."
+        ),
+    ] = "sgd"
+    optimizer_options: Annotated[
+        tuple[str, ...],
+        about('Options of the optimizer, each as NAME=VALUE, for example `["betas=[0.9, 0.99]", "eps=1e-7"]`.'),
+    ] = ()
+    gradient_clip: Annotated[
+        float,
+        about(
+            "Largest norm of the gradient of all parameters together, to which each step scales longer ones. 0: none.",
+            ge=0,
+        ),
+    ] = 0.0
+    fit: Annotated[
+        str,
+        about(
+            "Local training of your own, added by `add_fit`, instead of the loop over batches. Empty: that loop. Tacit "
+            "computes its virtual time as that of the loop, times the `passes` of `add_fit`."
+        ),
+    ] = ""
+    momentum: Annotated[float, about("Momentum of gradient descent.", ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[
+        float, about("Weight decay: factor of the parameters that each step adds to the gradient.", ge=0)
+    ] = 2e-4
+    augmentation: Annotated[
+        Literal["none", "translate-flip", "rotate-flip", "strong"],
+        about(
+            "Augmentation of images larger than 4 x 4 pixels: `translate-flip` shifts them by up to 4 pixels and "
+            "mirrors them; `rotate-flip` rotates them by up to 10 degrees and mirrors them; `strong` changes them "
+            "more."
+        ),
+    ] = "none"
+
+
+class PlainUpdate(LocalKeys, kw_only=True, frozen=True):
+    """The settings of plain gradient descent: its keys, and what follows from other keys and from the network.
+
+    `recipe`: how `learning_rate` None is chosen: "paper", or "authors-code" with a third step. `passes`: the work of
+    `fit`, as a multiple of that of the loop of training. A batch has at least `least_batch` points: 2 for a network
+    that normalises batches. In round `restart`, counted from 0, the schedule starts again, as pseudo-labels are a
+    second training. Raises ValueError.
+    """
+
     recipe: str = "paper"
-    weight_decay: float = 2e-4
-    momentum: float = 0.0
-    decay_rounds: int = 2000
     restart: int = 0
-    augmentation: str = "none"
     device: str = "auto"
     least_batch: int = 1
-    optimizer: str = "sgd"
-    optimizer_options: tuple[str, ...] = ()
-    gradient_clip: float = 0.0
-    schedule: str = "cosine"
-    decay_factor: float = 0.1
-    warmup_rounds: int = 0
-    fit: str = ""
     passes: float = 1.0
 
     def __post_init__(self) -> None:
@@ -288,8 +359,7 @@ class LocalData:
         return cls(images, labels, np.ones(len(labels), np.float32), np.ones(len(labels), np.bool_))
 
 
-@dataclass(frozen=True)
-class LocalUpdate(PlainUpdate):
+class LocalUpdate(PlainUpdate, kw_only=True, frozen=True):
     """The settings of local training, with the `additions` of a method (FedProx, SCAFFOLD, a mean teacher, ...).
 
     The additions are called in the given order. Raises ValueError.
@@ -297,8 +367,13 @@ class LocalUpdate(PlainUpdate):
 
     additions: tuple[Addition, ...] = ()
 
+    @classmethod
+    def of(cls, keys: LocalKeys, **others: Any) -> "LocalUpdate":
+        """The update with the values of the table [training], and with `others`, which may replace some of them."""
+        return cls(**{key: getattr(keys, key) for key in LocalKeys.__struct_fields__} | others)
+
     def __post_init__(self) -> None:
-        super().__post_init__()
+        PlainUpdate.__post_init__(self)
         for addition in self.additions:
             addition.check(self)
         if self.fit and self.additions:

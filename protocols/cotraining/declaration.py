@@ -54,7 +54,7 @@ from tacit.protocols.federated.byzantine import affected_byzantine, check_byzant
 from tacit.protocols.federated.checks import key_of
 from tacit.protocols.federated.declaration import LEARNING, RANDOMISED_LABELS
 from tacit.protocols.federated.experiment import model_of
-from tacit.protocols.federated.keys import Model
+from tacit.protocols.federated.keys import CohortKeys, Model
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import SEEDED, check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
@@ -167,6 +167,7 @@ class Calling(Part):
 
     takes = (OPEN, *LEARN)
     messages = (CotrainingRound,)
+    keys_in = MappingProxyType({"training": (CohortKeys,)})
     uses = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining.period")
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:

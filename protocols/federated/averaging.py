@@ -551,8 +551,8 @@ class SecureAveraging(Part):
         return (self.of(),)
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
-        return {"sum": EncoderKeys if self.weighs else ClippedKeys}
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        return {"sum": (EncoderKeys if self.weighs else ClippedKeys,)}
 
     def idle(self, tables: Any) -> Mapping[str, str]:
         rounds = tables.sum.value_bits != "exact"

@@ -6,11 +6,13 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
+from tacit.parties.learning.local_update import LocalKeys
 from tacit.protocols.auditing.findings import Row
 from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
@@ -32,7 +34,14 @@ from tacit.protocols.federated.experiment import (
     trains,
     word_bits_of,
 )  # fmt: skip
-from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.keys import (
+    CohortKeys,
+    ExtraKeys,
+    LabelKeys,
+    RoundKeys,
+    SelectionKeys,
+    TrainingTables,
+)
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.long_jobs import long_job_cautions
 from tacit.protocols.federated.prediction import FedavgThenXclp
@@ -54,25 +63,10 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
-__all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "TRAINING", "FederatedTraining", "NetworkTraining"]
+__all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "FederatedTraining", "NetworkTraining"]
 
-LEARNING = (
-    "model.*",
-    "public.*",
-    "attack.*",
-    *(f"training.{key}" for key in ("min_clients", "evaluate_every", "checkpoint_every", "device")),
-)
-"""The keys of all training in rounds."""
-
-TRAINING = tuple(
-    f"training.{key}"
-    for key in (
-        "task", "rounds", "share", "epochs", "labeled_batch", "learning_rate", "schedule", "decay_rounds",
-        "decay_factor", "warmup_rounds", "optimizer", "optimizer_options", "gradient_clip", "fit", "momentum",
-        "weight_decay", "augmentation", "update", "mu", "averaging", "weighting", "metrics",
-    )
-)  # fmt: skip
-"""The keys of rounds in which clients train on labels."""
+LEARNING = ("model.*", "public.*", "attack.*")
+"""The tables of all training in rounds."""
 
 
 _NAMED = 5
@@ -126,6 +120,11 @@ class LocalTraining(NetworkTraining):
     takes = AVERAGE[:1]
 
     @property
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        more = (ExtraKeys,) * self.over + (SelectionKeys,) * self.selects
+        return {"training": (CohortKeys, RoundKeys, LocalKeys, *more)}
+
+    @property
     def uses(self) -> Sequence[str]:
         private = tuple(
             f"privacy.{key}"
@@ -133,9 +132,7 @@ class LocalTraining(NetworkTraining):
                 "epsilon", "delta", "noise", "tolerated", "excess_losses", "components", "clip", "noise_at",
             )
         )  # fmt: skip
-        more = (("training.extra",) * self.over, ("training.validation",) * self.selects, private * self.private)
-        byzantine = () if self.private else ("byzantine.*",)
-        return (*LEARNING, *TRAINING, *byzantine, *(key for keys in more for key in keys))
+        return (*LEARNING, *(private if self.private else ("byzantine.*",)))
 
     def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
         return [] if self.private else affected_byzantine(trial)
@@ -195,7 +192,7 @@ class PseudoLabels(Part):
     """Pseudo-labels on which clients train."""
 
     takes = LABEL
-    uses = ("training.label_from", "training.class_weights")
+    keys_in = MappingProxyType({"training": (LabelKeys,)})
 
     def assumed(self, tables: TrainingTables) -> Sequence[str]:
         return ["every point gets a pseudo-label; with fewer of them training takes less time"]

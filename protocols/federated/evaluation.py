@@ -43,6 +43,7 @@ too.
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +55,7 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 from tacit.protocols.federated.averaging import Averages, Secure
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.keys import EvaluationKeys
 from tacit.protocols.federated.round import PRIVATE, Called, Record
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds.rounds import RoundsClient
@@ -186,7 +188,8 @@ class Evaluation(Part):
         Step("server", EVALUATE, "send the new model to be tested, and add the figures that come in time"),
     )
     messages = (ModelToTest, Figures)
-    uses = ("training.evaluation", "data.held_out")
+    keys_in = MappingProxyType({"training": (EvaluationKeys,)})
+    uses = ("data.held_out",)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         assert isinstance(among, Called)
@@ -212,7 +215,7 @@ class SummedEvaluation(Part):
 
     takes = (Step("client", EVALUATE, "test the model that the round begins with on the points that it holds out"),)
     messages = ()
-    uses = Evaluation.uses
+    keys_in, uses = Evaluation.keys_in, Evaluation.uses
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"

@@ -372,26 +372,14 @@ def settings_of(
     """
     training, spec = tables.training, model_of(tables, held)
     method = method_of(tables, spec)
-    update = LocalUpdate(
-        epochs=training.epochs,
-        labeled_batch=training.labeled_batch,
+    update = LocalUpdate.of(
+        training,
         learning_rate=training.learning_rate or jobs.default_rate(training.optimizer),
-        schedule=training.schedule,
-        decay_factor=training.decay_factor,
-        warmup_rounds=training.warmup_rounds,
-        optimizer=training.optimizer,
-        optimizer_options=training.optimizer_options,
-        gradient_clip=training.gradient_clip,
-        fit=training.fit,
-        passes=FITS[training.fit].passes if training.fit else 1.0,
         recipe=tables.protocol.recipe,
-        weight_decay=training.weight_decay,
-        momentum=training.momentum,
-        decay_rounds=training.decay_rounds,
         restart=0 if method.labeller is None else training.label_from - 1,
-        augmentation=training.augmentation,
         device=training.device,
         least_batch=jobs.least_batch(spec),
+        passes=FITS[training.fit].passes if training.fit else 1.0,
         additions=tuple(addition for addition, _ in method.additions),
     )
     algorithm = ALGORITHMS[tables.protocol.name]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.parties.data.splits import Shard, counted
+from tacit.parties.learning.local_update import LocalKeys
 from tacit.parties.learning.vectors import decode
 from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
@@ -21,12 +22,11 @@ from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantin
 from tacit.protocols.federated.declaration import (
     LEARNING,
     RANDOMISED_LABELS,
-    TRAINING,
     FederatedTraining,
     NetworkTraining,
 )
 from tacit.protocols.federated.experiment import BufferedTraining, settings_of
-from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.keys import BufferKeys, LearningKeys, RoundKeys, SelectionKeys, TrainingTables
 from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, plain_move, points_of
 from tacit.protocols.federated.round import Called, TrainingRound
 from tacit.protocols.parts import Among, Choice, Part, Taken
@@ -179,11 +179,8 @@ class Buffering(NetworkTraining):
 
     takes = fedbuff.STEPS
     messages = (TrainingRound, fedbuff.BufferedModel)
-    uses = (
-        *(key for key in (*LEARNING, *TRAINING) if key != "training.min_clients"),
-        *(f"training.{key}" for key in ("concurrency", "buffer", "staleness", "server_rate", "validation")),
-        "byzantine.*",
-    )
+    keys_in = MappingProxyType({"training": (LearningKeys, RoundKeys, LocalKeys, SelectionKeys, BufferKeys)})
+    uses = (*LEARNING, "byzantine.*")
     learned = MappingProxyType(
         {
             "server": "each client's model, and the model that it was trained from; each client's numbers of points "

@@ -201,7 +201,7 @@ class Reports(Part):
     signs: bool = False
     takes: ClassVar[Sequence[Step]] = STEPS
     learned: ClassVar[Mapping[str, str]] = {}
-    keys_in: ClassVar[Mapping[str, type[Struct]]] = {"sum": CollusionKeys}
+    keys_in: ClassVar[Mapping[str, Sequence[type[Struct]]]] = {"sum": (CollusionKeys,)}
 
     def waits(self, tables: Any) -> int:
         return WAITS

@@ -584,8 +584,8 @@ class SecureSum(Phase):
     clip = 1.0
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
-        return {"sum": CollusionKeys}
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        return {"sum": (CollusionKeys,)}
 
     def vector(self, keys: Any, shard: Shard, public: NDArray[np.float64]) -> NDArray[np.float64]:
         """The numbers that a client with this `shard` contributes, `dimension` of them."""

@@ -211,8 +211,8 @@ class Sum(Part):
             object.__setattr__(self, "table", self.keys())
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
-        return {"sum": self.keys}
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        return {"sum": (self.keys,)}
 
     @classmethod
     def of(cls, tables: Any) -> Self:

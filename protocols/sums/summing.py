@@ -172,7 +172,7 @@ class SecureSum(secure_sum.SecureSum):
         return self._any.takes if self.sum else super().takes
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
         return {} if self.sum else super().keys_in
 
     def chosen(self, tables: Any, called: int) -> Chosen | None:

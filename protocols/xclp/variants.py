@@ -150,8 +150,8 @@ class RowSums(Part):
     dealing: Part | None = None
 
     @property
-    def keys_in(self) -> Mapping[str, type[Struct]]:
-        return {} if self.kind == "restart" else {"sum": CollusionKeys}
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        return {} if self.kind == "restart" else {"sum": (CollusionKeys,)}
 
     @property
     def takes(self) -> Sequence[Taken]:

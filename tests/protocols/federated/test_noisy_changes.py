@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
@@ -40,7 +41,7 @@ SHARDS = shards(load("digits", 160), CLIENTS, "iid", 0.5, 1)
 FIRST = jobs.initial(SPEC, 1)
 START = decode(FIRST).astype(float)
 UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu")
-STILL = replace(UPDATE, learning_rate=1e-30)  # the model stays as it is, so what moves it is noise
+STILL = structs.replace(UPDATE, learning_rate=1e-30)  # the model stays as it is, so what moves it is noise
 
 
 def noise_of(
@@ -148,7 +149,7 @@ def test_no_model_of_the_server_meets_noise_or_rounding(number: float) -> None:
 
 def test_clients_whose_training_diverges_stay_in_the_sum_with_zeros() -> None:
     noise = noise_of()
-    model, records, _ = trained(noise, update=replace(UPDATE, learning_rate=1e38, epochs=3))
+    model, records, _ = trained(noise, update=structs.replace(UPDATE, learning_rate=1e38, epochs=3))
     assert len(records[0].averaged) == CLIENTS
     due = math.sqrt(CLIENTS * noise.parts(CLIENTS).left(0)) / noise.rounding.units
     assert deviation(model, CLIENTS) == pytest.approx(due, rel=0.1)
