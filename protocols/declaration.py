@@ -291,14 +291,13 @@ class Declaration:
     def idle(self, tables: Any, names: Iterable[str]) -> dict[str, str]:
         """The keys among `names` that it uses, but not with these choices, each with the values that it needs."""
         taken, value, found = self._parts(tables), partial(self.value, tables), dict[str, str]()
-        chosen = {item.key for item in _choices(self._all)}
-        for name in (name for name in names if name not in chosen):
+        for name in names:
             using = [part for part in taken if not {name, f"{name.partition('.')[0]}.*"}.isdisjoint(part.used)]
             if using:
                 needed = [part.idle(tables).get(name) for part in using]
                 if all(needed):
                     found[name] = " or ".join(dict.fromkeys(filter(None, needed)))
-            elif ways := chosen_by(self._all, name, value):
+            elif (ways := chosen_by(self._all, name, value)) and name not in ways:  # else it has been chosen not to be
                 found[name] = " or ".join(self._values(key, values) for key, values in ways.items())
         return found
 

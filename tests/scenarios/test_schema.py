@@ -9,7 +9,19 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit import Data, Fault, Network, ProtocolKeys, Scenario, ScenarioError, SumKeys, Training, load, sweep
+from tacit import (
+    CollusionKeys,
+    Data,
+    Fault,
+    Network,
+    ProtocolKeys,
+    Scenario,
+    ScenarioError,
+    SumKeys,
+    Training,
+    load,
+    sweep,
+)
 from tacit.scenarios.files.checks import cautions, check
 from tacit.scenarios.files.reading import checked, read, shipped, unused
 from tacit.scenarios.schema.keys import keys
@@ -308,7 +320,7 @@ def test_keys_of_sums_have_an_effect_on_votes_only_in_a_sum_that_reads_them(prot
 
 
 MOVED = {f"training.{key}": f"sum.{key}" for key in SumKeys.__struct_fields__}
-MOVED["sum.corrupt_clients"] = "sum.corrupt_clients"
+MOVED |= {f"protocol.{key}": f"sum.{key}" for key in CollusionKeys.__struct_fields__}
 
 
 @pytest.mark.parametrize("old", MOVED)
