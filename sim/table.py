@@ -49,6 +49,10 @@ class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknow
 
     moved: ClassVar[Mapping[str, str]] = {}
 
+    def idle(self) -> Mapping[str, str]:
+        """The keys without effect beside the values of others of the table, each with the values that it needs."""
+        return {}
+
 
 @lru_cache(maxsize=32)
 def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
@@ -65,6 +69,7 @@ def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
     more = [one for one in keys.values() if one.name not in tables[0].__struct_fields__]
     body: dict[str, Any] = {"__doc__": description, "__module__": tables[0].__module__}
     body |= {"__annotations__": {one.name: one.type for one in more}}
+    body["idle"] = lambda self: _idle(self, tables)
     body["__reduce__"] = lambda self: (_made, (name, description, tables, structs.asdict(self)))
     body |= {one.name: field(default_factory=one.default_factory) for one in more if not _is_plain(one)}
     body |= {one.name: one.default for one in more if _is_plain(one) and not one.required}
@@ -75,6 +80,11 @@ def joined(name: str, description: str, *tables: type[Struct]) -> type[Any]:
 
 def _made(name: str, description: str, tables: tuple[type[Struct], ...], values: Mapping[str, Any]) -> Any:
     return joined(name, description, *tables)(**values)
+
+
+def _idle(whole: Any, tables: tuple[type[Struct], ...]) -> Mapping[str, str]:
+    """The keys of `whole`, a table joined from `tables`, that each of these finds without effect."""
+    return {key: needed for table in tables if issubclass(table, Keys) for key, needed in table.idle(whole).items()}
 
 
 def _is_plain(one: structs.FieldInfo) -> bool:

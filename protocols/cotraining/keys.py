@@ -1,5 +1,6 @@
 """The tables [public], [learner] and [cotraining]: public points, learners and sharing."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
@@ -36,6 +37,9 @@ class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "Dirichlet(A), as far as the class has enough points."
         ),
     ] = "iid"
+
+    def idle(self) -> Mapping[str, str]:
+        return {} if self.size > 0 else dict.fromkeys(("distribution", "source"), "public.size > 0")
 
 
 class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -130,6 +134,9 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`joined`, one batch from both together, as in Algorithm 1."
         ),
     ] = "halves"
+
+    def idle(self) -> Mapping[str, str]:
+        return {} if self.consensus == "qualified" else {"quorum": 'cotraining.consensus = "qualified"'}
 
 
 class CotrainingTables(TrainingTables, Protocol):

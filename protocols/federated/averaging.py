@@ -554,10 +554,6 @@ class SecureAveraging(Part):
     def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
         return {"sum": (EncoderKeys if self.weighs else ClippedKeys,)}
 
-    def idle(self, tables: Any) -> Mapping[str, str]:
-        rounds = tables.sum.value_bits != "exact"
-        return {} if rounds else dict.fromkeys(("sum.clip", "sum.largest_weight"), "sum.value_bits")
-
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         """A line for each cohort of which the tolerated share is less than one client, as shares are rounded down.
 

@@ -76,6 +76,14 @@ _NAMED = 5
 class NetworkTraining(Part):
     """The shared properties of all training of networks."""
 
+    def idle(self, tables: TrainingTables) -> Mapping[str, str]:
+        found = {}
+        if (ALGORITHMS[tables.protocol.name].update or tables.training.update) != "fedprox":
+            found["training.mu"] = 'training.update = "fedprox"'
+        if tables.training.averaging == "plain" or tables.sum.value_bits == "exact":
+            found["byzantine.clipped"] = "sum.value_bits in a secure average"
+        return found
+
     def check_data(self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_training(tables, parts.held, counted(shards)[1].values())
 

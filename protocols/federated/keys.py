@@ -63,6 +63,9 @@ class Model(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = ""
 
+    def idle(self) -> Mapping[str, str]:
+        return {} if self.name == "cnn13" else {"width": 'model.name = "cnn13"'}
+
 
 class LearningKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The keys of all training in rounds."""
@@ -295,6 +298,9 @@ class Byzantine(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "`sum.clip`, so that no proof refuses them."
         ),
     ] = False
+
+    def idle(self) -> Mapping[str, str]:
+        return {} if self.clients else dict.fromkeys(("kind", "weight", "clipped"), "byzantine.clients > 0")
 
 
 class TrainingTables(XclpTables, Protocol):

@@ -126,6 +126,10 @@ class HelperReady(Message):
     key: bytes
 
 
+OF_HELPER = ("network.helper_bandwidth", "device.helper_speed", "device.helper_cores")
+"""The keys of the helper's machine."""
+
+
 class HelperKeys(Part):
     """The key that the helper makes for a round, as a part of a sum."""
 
@@ -134,6 +138,7 @@ class HelperKeys(Part):
         Step("helper", "helper.key", "make the key of the round"),
     )
     messages = (HelperCalled, KeyOfHelper, HelperReady)
+    uses = OF_HELPER
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
         return {"KeyOfHelper": KEY_BYTES, "HelperReady": KEY_BYTES * len(among.names)}

@@ -4,6 +4,7 @@ Each sum has a struct of its own keys (`Sum.keys`), one of those here or one tha
 keys of all of them.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
@@ -108,6 +109,9 @@ class ClippedKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 4.0
 
+    def idle(self) -> Mapping[str, str]:
+        return {"clip": "sum.value_bits"} if self.value_bits == "exact" else {}
+
 
 class EncoderKeys(ClippedKeys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The keys of the encoder where models have weights."""
@@ -121,6 +125,9 @@ class EncoderKeys(ClippedKeys, kw_only=True, frozen=True, forbid_unknown_fields=
             unit="points",
         ),
     ] = None
+
+    def idle(self) -> Mapping[str, str]:
+        return {"clip": "sum.value_bits", "largest_weight": "sum.value_bits"} if self.value_bits == "exact" else {}
 
 
 _DESCRIPTION = "[sum]: the secure sums of a run, whatever they add, and the numbers that they add."

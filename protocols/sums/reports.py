@@ -201,6 +201,7 @@ class Reports(Part):
     signs: bool = False
     takes: ClassVar[Sequence[Step]] = STEPS
     learned: ClassVar[Mapping[str, str]] = {}
+    uses: ClassVar[Sequence[str]] = helper.OF_HELPER
     keys_in: ClassVar[Mapping[str, Sequence[type[Struct]]]] = {"sum": (CollusionKeys,)}
 
     def waits(self, tables: Any) -> int:

@@ -87,8 +87,8 @@ class Xclp:
 ACROSS = tuple(
     f"protocol.{key}"
     for key in (
-        "hamming", "key_bits", "insecure_keys", "packing", "rerandomise", "group", "short_exponents", "recovery",
-        "threshold", "identity", "min_clients", "rows", "fraction_bits",
+        "hamming", "key_bits", "insecure_keys", "rerandomise", "short_exponents", "recovery",
+        "identity", "min_clients", "rows", "fraction_bits",
     )
 )  # fmt: skip
 """The keys of computations across the clients' points."""

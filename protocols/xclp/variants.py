@@ -77,7 +77,7 @@ class Variant(Part):
     `formula` gives the bytes of each of these types, every message counted once; None without a formula. `published`:
     the bytes that each client publishes at the set-up. `held`: the measured memory in bytes in addition to messages.
     `pairs`: true if clients run it in pairs and also send their own blocks. `pair_bytes`: the peak memory of each pair
-    without its messages: all pairs run at the same time.
+    without its messages: all pairs run at the same time. `uses`: the keys of [protocol] that not all variants use.
     """
 
     description: str
@@ -88,6 +88,7 @@ class Variant(Part):
     held: int = 0
     pairs: bool = True
     pair_bytes: int = BYTES_PER_PAIR
+    uses: Sequence[str] = ("protocol.packing", "protocol.group")
     takes = hamming.STEPS
 
     @property
@@ -150,6 +151,10 @@ class RowSums(Part):
     dealing: Part | None = None
 
     @property
+    def uses(self) -> Sequence[str]:
+        return () if self.kind in ("restart", "secagg+ rows") else ("protocol.threshold",)
+
+    @property
     def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
         return {} if self.kind == "restart" else {"sum": (CollusionKeys,)}
 
@@ -192,12 +197,14 @@ VARIANTS = {
         ),
         lambda options: key_proof.proved_bytes(options.key_bits),
         held=42_000_000,
+        uses=("protocol.packing",),
     ),
     "iknp": Variant(
         "oblivious-transfer extension",
         lambda options: IknpHamming(options.bits, find_group(options.group, short_exponents=options.short_exponents)),
         messages_in(hamming_iknp),
         lambda options, points: hamming_iknp.payloads(points, options.bits, find_group(options.group).element_bytes),
+        uses=("protocol.group",),
     ),
     "naor-pinkas": Variant(
         "one oblivious transfer a bit (for small n and L)",
@@ -208,6 +215,7 @@ VARIANTS = {
         lambda options, points: hamming_naor_pinkas.payloads(
             points, options.bits, find_group(options.group).element_bytes
         ),
+        uses=("protocol.group",),
     ),
     "plaintext": Variant(
         "in the clear, without secrecy",
@@ -215,6 +223,7 @@ VARIANTS = {
         messages_in(hamming_plaintext),
         lambda options, points: hamming_plaintext.payloads(points, options.bits),
         pair_bytes=8_000,  # measured with 60 to 200 clients: 8,100 to 7,400
+        uses=(),
     ),
     "direct": Variant(
         "hashes to the server, which does not know the planes",
@@ -223,6 +232,7 @@ VARIANTS = {
         lambda options, points: hamming_direct.payloads(points, options.bits),
         pair_bytes=7_000,  # measured with 60 to 200 clients: 4,900 to 8,100
         pairs=False,
+        uses=(),
     ),
 }
 

@@ -31,6 +31,7 @@ from tacit.scenarios.schema.keys import keys, kind_of, moved, named, of_all, own
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
+from tacit.sim.table import Keys
 
 __all__ = [
     "Loaded",
@@ -71,11 +72,10 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
     others = unused(raw, scenario.protocol.name)
     names = [name for name in _keys_in(raw) if name not in others]
     found = PROTOCOLS[scenario.protocol.name].idle(scenario, names)
-    for name in names:
-        for key, takes, chosen in _TAKES:
-            meant = name == key or (key.endswith(".") and name.startswith(key))
-            if meant and not chosen(scenario):
-                found[name] = takes
+    for table, keys_of_table in ((one, getattr(scenario, one, None)) for one in raw):
+        if isinstance(keys_of_table, Keys):
+            beside = {f"{table}.{key}": needed for key, needed in keys_of_table.idle().items()}
+            found = {name: beside[name] for name in names if name in beside} | found
     return found
 
 
@@ -90,47 +90,6 @@ def ineffective(names: Iterable[str], scenario: Scenario) -> frozenset[str]:
 
 def _keys_in(raw: Mapping[str, Any]) -> list[str]:
     return [f"{table}.{key}" for table, body in raw.items() if isinstance(body, dict) for key in body]
-
-
-def _uses(key: str, *values: str) -> Callable[[Scenario], bool]:
-    return lambda scenario: PROTOCOLS[scenario.protocol.name].value(scenario, key) in values
-
-
-def _sums_integers(scenario: Scenario) -> bool:
-    """True if numbers of models are clipped and summed as integers."""
-    uses = PROTOCOLS[scenario.protocol.name].uses
-    return scenario.training.averaging != "plain" and scenario.sum.value_bits != "exact" and "sum.clip" in uses
-
-
-_TAKES: tuple[tuple[str, str, Callable[[Scenario], bool]], ...] = (
-    ("training.mu", 'training.update = "fedprox"', _uses("training.update", "fedprox")),
-    ("protocol.threshold", 'protocol.recovery = "shamir"', _uses("protocol.recovery", "shamir")),
-    ("protocol.packing", 'protocol.hamming = "paillier"', _uses("protocol.hamming", "paillier")),
-    ("protocol.group", "oblivious transfer (protocol.hamming)", _uses("protocol.hamming", "iknp", "naor-pinkas")),
-    ("attack.", 'attack.kind = "membership"', lambda scenario: bool(scenario.attack.kind)),
-    *(
-        (f"byzantine.{key}", "byzantine.clients > 0", lambda scenario: scenario.byzantine.clients > 0)
-        for key in ("kind", "weight")
-    ),
-    (
-        "byzantine.clipped",
-        "byzantine.clients > 0 and sum.value_bits",
-        lambda scenario: scenario.byzantine.clients > 0 and _sums_integers(scenario),
-    ),
-    (
-        "cotraining.quorum",
-        'cotraining.consensus = "qualified"',
-        lambda scenario: scenario.cotraining.consensus == "qualified",
-    ),
-    *(
-        (key, 'cotraining.votes = "prio3"', lambda scenario: bool(PROTOCOLS[scenario.protocol.name].helpers(scenario)))
-        for key in ("network.helper_bandwidth", "device.helper_speed", "device.helper_cores")
-    ),
-    ("public.distribution", "public.size > 0", lambda scenario: scenario.public.size > 0),
-    ("public.source", "public.size > 0", lambda scenario: scenario.public.size > 0),
-    ("model.width", 'model.name = "cnn13"', lambda scenario: scenario.model.name == "cnn13"),
-)
-"""Keys, or prefixes that end with a dot, each with the choice that makes it effective, and a test for that choice."""
 
 
 Source = Scenario | str | Path

@@ -296,7 +296,7 @@ _TABLES_OF_ALL = frozenset(
     ("client", "data", "device", "expect", "fault", "host", "link", "network", "scales", "table")
 )
 _PROTOCOL_OF_ALL = ("name", "recipe", "deadline", "presence", "heartbeat", "heartbeat_misses")
-_OF_SOME = frozenset(("data.held_out",))
+_OF_SOME = frozenset(("data.held_out", "network.helper_bandwidth", "device.helper_speed", "device.helper_cores"))
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ The structs are the single source: files are converted into them (`tacit.scenari
 such as k below the number of points, are checked in `tacit.scenarios.files.checks`.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -143,6 +144,10 @@ class Attack(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             ge=1,
         ),
     ] = 1
+
+    def idle(self) -> Mapping[str, str]:
+        needed = 'attack.kind = "membership"'
+        return {} if self.kind else {key: needed for key in self.__struct_fields__ if key != "kind"}
 
 
 class ScenarioError(ValueError):
