@@ -144,6 +144,9 @@ class LocalKeys(Keys, frozen=True, forbid_unknown_fields=True):
         float,
         about("Factor of the learning rate in `decay_rounds`, for the schedules `step` and `exponential`.", gt=0, le=1),
     ] = 0.1
+    lowest_learning_rate: Annotated[
+        float, about("Learning rate below which `schedule` does not lower it. 0: no limit.", ge=0)
+    ] = 0.0
     warmup_rounds: Annotated[
         int,
         about("Number of first rounds in which the learning rate rises in equal steps. 0: none.", ge=0, unit="rounds"),
@@ -242,7 +245,8 @@ class PlainUpdate(LocalKeys, kw_only=True, frozen=True):
             first *= (since + 1) / (self.warmup_rounds + 1)
         if not self.decay_rounds:
             return first
-        return SCHEDULES[self.schedule](first, since, self.decay_rounds, self.decay_factor)
+        scheduled = SCHEDULES[self.schedule](first, since, self.decay_rounds, self.decay_factor)
+        return max(scheduled, min(first, self.lowest_learning_rate))
 
     @property
     def optimizer_vectors(self) -> float:
