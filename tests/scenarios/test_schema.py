@@ -20,6 +20,7 @@ from tacit import (
     SumKeys,
     Training,
     load,
+    run,
     sweep,
 )
 from tacit.scenarios.files.checks import cautions, check
@@ -435,3 +436,16 @@ def test_a_run_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatc
         "data.limit: 1797 points need about 55.2 MB of memory and 2 MB are free; allowed here: 1 to 160"
     )
     assert load("xclp-digits", ["data.limit=103"]).data.limit == 103
+
+
+def test_a_key_of_local_training_reaches_its_jobs_from_the_struct_that_declares_it(tmp_path: Path) -> None:
+    """The schedule reaches its end after the first round. Only with a lowest rate do later rounds train."""
+    changes = ["training.decay_rounds=1", "training.rounds=3", "fault=[]", "expect={}", "data.limit=240"]
+    still, moving = (
+        [
+            one.loss
+            for one in run(load("training-dropouts", [*changes, *more]), out=tmp_path / f"{len(more)}").round_records
+        ]
+        for more in ([], ["training.lowest_learning_rate=0.1"])
+    )
+    assert still[1] == pytest.approx(still[2], rel=1e-4) and moving[2] < 0.98 * moving[1]

@@ -1,11 +1,13 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from tacit.parties.learning.local_update import Addition, Batches, LocalData, LocalUpdate
+from tacit.parties.learning.local_update import SCHEDULES, Addition, Batches, LocalData, LocalUpdate
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,16 @@ def test_the_learning_rate_follows_a_cosine() -> None:
     assert update.rate(50, 500) == pytest.approx(0.25 * (1 + math.sqrt(0.5)))
     assert update.rate(50, 2000) == update.rate(50, 2500) == 0.0
     assert LocalUpdate(learning_rate=0.5, decay_rounds=0).rate(50, 9999) == 0.5
+
+
+@given(st.sampled_from(sorted(SCHEDULES)), st.floats(0, 2), st.floats(0.001, 1), st.integers(0, 5), st.integers(0, 40))
+def test_a_schedule_lowers_the_rate_to_the_lowest_at_most(
+    schedule: Any, lowest: float, first: float, warmup: int, number: int
+) -> None:
+    free = LocalUpdate(learning_rate=first, schedule=schedule, decay_rounds=20, warmup_rounds=warmup)
+    bounded = structs.replace(free, lowest_learning_rate=lowest)
+    risen = first * min(1.0, (number + 1) / (warmup + 1))  # what the warm-up allows for, which the bound does not raise
+    assert bounded.rate(50, number) == pytest.approx(max(free.rate(50, number), min(lowest, risen)))
 
 
 def test_the_cosine_starts_again_at_the_restart() -> None:
