@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from functools import lru_cache
 from types import new_class
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from msgspec import NODEFAULT, Meta, Struct, StructMeta, field, structs
 
@@ -48,6 +48,11 @@ class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknow
     """
 
     moved: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def part_of(cls, whole: "Keys") -> Self:
+        """These keys with the values of `whole`, a table that has them and others."""
+        return cls(**{key: getattr(whole, key) for key in cls.__struct_fields__})
 
     def idle(self) -> Mapping[str, str]:
         """The keys without effect beside the values of others of the table, each with the values that it needs."""

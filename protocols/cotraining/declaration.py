@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard, counted
@@ -29,8 +30,8 @@ from tacit.protocols.cotraining.experiment import (
     votes_of,
 )
 from tacit.protocols.cotraining.fedct import NoisyLabels
+from tacit.protocols.cotraining.keys import CommunicationKeys, ConsensusKeys, CotrainingTables, Learner, VotesKeys
 from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
-from tacit.protocols.cotraining.keys import CotrainingTables, Learner
 from tacit.protocols.cotraining.local_training import CotrainingMethod
 from tacit.protocols.cotraining.round import (
     AGREE,
@@ -157,18 +158,23 @@ def lost_rounds_change_nothing(trial: Trial, affected: Affected) -> Iterator[str
 PROMISES = {"a lost round changes nothing": Promise(lost_rounds_change_nothing)}
 
 
-_CONSENSUS = ("cotraining.consensus", "cotraining.quorum")
 _EPSILON = ("privacy.epsilon", "privacy.delta")
 _VOTES_EPSILON = ("privacy.votes_epsilon", "privacy.delta")
 
 
+@dataclass(frozen=True)
 class Calling(Part):
-    """The call of all clients to a round, with the consensus to learn from."""
+    """The call of all clients to a round, with the consensus to learn from. `own`: further keys in [cotraining]."""
 
+    own: Sequence[type[Struct]] = ()
     takes = (OPEN, *LEARN)
     messages = (CotrainingRound,)
-    keys_in = MappingProxyType({"training": (CohortKeys,)})
-    uses = (*LEARNING, "learner.*", "byzantine.*", "cotraining.rounds", "cotraining.period")
+
+    @property
+    def keys_in(self) -> Mapping[str, Sequence[type[Struct]]]:
+        return {"training": (CohortKeys,), "cotraining": (CommunicationKeys, *self.own)}
+
+    uses = (*LEARNING, "learner.*", "byzantine.*")
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_cotraining(tables, parts, list(shards.values()))
@@ -320,8 +326,8 @@ VOTES = Choice("cotraining.votes", WithSums({"plain": Shared()}, Voting, {"prio3
 class Cotraining(Declaration):
     """The declaration of an algorithm of co-training.
 
-    `own_keys`: the keys that it uses in addition to those of all algorithms. `student`: the server fits one at the end.
-    `spends`: the privacy that its messages spend, if they are private. `estimates`: their sensitivity may be an
+    `own`: the structs of its keys in [cotraining] besides those of all algorithms; `own_keys`: its keys in others.
+    `student`: the server fits one at the end. `spends`: the privacy that its messages spend, if they are private. `estimates`: their sensitivity may be an
     estimate. `alone`: one party has all data. `shares`: what the server learns about a client, `returns`: what clients
     learn, in words.
     """
@@ -329,6 +335,7 @@ class Cotraining(Declaration):
     name: str
     summary: str
     papers: Sequence[str] = ()
+    own: Sequence[type[Struct]] = ()
     own_keys: Sequence[str] = ()
     student: bool = False
     spends: SpendsBy | None = None
@@ -346,9 +353,9 @@ class Cotraining(Declaration):
     def parts(self) -> Sequence[Taken]:
         private: tuple[Part, ...] = () if self.spends is None else (Private(self.estimates),)
         private += (NoisyCounts(),) if _VOTES_EPSILON[0] in self.own_keys else ()
-        votes = VOTES if "cotraining.votes" in self.own_keys else Shared()
+        votes = VOTES if VotesKeys in self.own else Shared()
         student = (STUDENT,) if self.student else ()
-        return (ENROLMENT, *private, Calling(), RANDOMISED_LABELS, votes, AGREE, *student, TESTS)
+        return (ENROLMENT, *private, Calling(self.own), RANDOMISED_LABELS, votes, AGREE, *student, TESTS)
 
     @property
     def learned(self) -> Mapping[str, str]:
@@ -356,7 +363,7 @@ class Cotraining(Declaration):
         for tests in (EVALUATION, SUMMED_EVALUATION) if self.spends is None else ():
             server += f"; {tests.learned['server']}"
         said = {"server": server, "client": self.returns}
-        if "cotraining.votes" in self.own_keys:
+        if VotesKeys in self.own:
             said["helper"] = f"with prio3 votes: {HELPER_LEARNS}"
         return said
 
@@ -366,7 +373,7 @@ class Cotraining(Declaration):
         return (*super().uses, *self.own_keys)
 
     def _is_secure(self, tables: CotrainingTables) -> bool:
-        return "cotraining.votes" in self.own_keys and tables.cotraining.votes != "plain"
+        return VotesKeys in self.own and tables.cotraining.votes != "plain"
 
     def prepared(self, tables: CotrainingTables) -> CotrainingTables:
         return pooled(tables) if self.alone else tables
@@ -387,7 +394,7 @@ class Cotraining(Declaration):
 
     def assumed(self, tables: CotrainingTables) -> Sequence[str]:
         found = []
-        if "cotraining.consensus" in self.own_keys and tables.cotraining.consensus == "qualified":
+        if ConsensusKeys in self.own and tables.cotraining.consensus == "qualified":
             found.append("all clients agree on each public point; with fewer such points learning takes less time")
         if self._is_secure(tables):
             found.append(
@@ -416,7 +423,8 @@ DECLARATIONS = by_name(
         name="fedct",
         summary="clients share hard labels of public points and learn from their consensus",
         papers=(_FEDCT,),
-        own_keys=(*_CONSENSUS, "cotraining.votes", *_VOTES_EPSILON),
+        own=(ConsensusKeys, VotesKeys),
+        own_keys=_VOTES_EPSILON,
         shares="the client's label of each public point (with secure or prio3 votes: only how many clients "
         "gave each label)",
         returns=_CONSENSUS_OF_LABELS,
@@ -425,7 +433,8 @@ DECLARATIONS = by_name(
         name="dp-fedct",
         summary="fedct with labels randomised by the XOR mechanism",
         papers=(_FEDCT, "Ji et al., Differentially private binary- and matrix-valued data query, VLDB 2021"),
-        own_keys=(*_CONSENSUS, *_EPSILON, "privacy.sensitivity"),
+        own=(ConsensusKeys,),
+        own_keys=(*_EPSILON, "privacy.sensitivity"),
         shares="noisy bits of the client's label of each public point",
         returns=_CONSENSUS_OF_LABELS,
         spends=spending_by_labels,
@@ -449,7 +458,8 @@ DECLARATIONS = by_name(
         name="pate",
         summary="teachers label public points once, a student learns from their votes",
         papers=("Papernot et al., Semi-supervised knowledge transfer for deep learning, ICLR 2017", _FEDCT),
-        own_keys=("cotraining.votes", *_VOTES_EPSILON),
+        own=(VotesKeys,),
+        own_keys=_VOTES_EPSILON,
         shares="the client's label of each public point, once (with secure or prio3 votes: only the counts)",
         student=True,
     ),
@@ -457,7 +467,8 @@ DECLARATIONS = by_name(
         name="dp-pate",
         summary="pate with noise on the votes",
         papers=("Papernot et al., Scalable private learning with PATE, ICLR 2018", _FEDCT),
-        own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise", "cotraining.votes"),
+        own=(VotesKeys,),
+        own_keys=(*_EPSILON, "privacy.noise", "privacy.votes_noise"),
         shares="the client's label of each public point, once (with secure or prio3 votes: only the counts); the "
         "server adds the noise and knows it",
         student=True,

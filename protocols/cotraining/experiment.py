@@ -1,7 +1,7 @@
 """Co-training: makes the clients, the server and the observer from the tables [public], [learner] and [cotraining]."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from tacit.protocols.cotraining.dd import SoftLabels
 from tacit.protocols.cotraining.evaluation import EvaluatingCotrainingClient, EvaluatingCotrainingServer
 from tacit.protocols.cotraining.fedct import HardLabels, NoisyLabels
 from tacit.protocols.cotraining.fedmd import DigestAndRevisit
-from tacit.protocols.cotraining.keys import CotrainingTables
+from tacit.protocols.cotraining.keys import ConsensusKeys, CotrainingTables
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public
 from tacit.protocols.cotraining.observer import CotrainingObserver
 from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
@@ -63,27 +63,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Options:
-    """The options of an algorithm. `consensus` and `quorum`: see `fedct`. `batches`: see `local_training`.
+    """The options of an algorithm: its `keys` in [cotraining].
 
     For differentially private algorithms: `flip`, the probability that a bit flips (`fedct`); `sigma` and `noise`,
     the scale and the kind of the noise in votes (`pate`).
     """
 
-    consensus: Literal["majority", "qualified"] = "majority"
-    quorum: float = 0.9
-    batches: Literal["halves", "joined"] = "halves"
+    keys: ConsensusKeys = field(default_factory=ConsensusKeys)
     flip: float = 0.0
     sigma: float = 0.0
     votes_noise: Literal["gaussian", "laplace"] = "gaussian"
 
 
 def _hard(options: Options, sharing: Sharing) -> CotrainingMethod:
-    return CotrainingMethod(sharing, LocalTraining(halves=options.batches == "halves"))
+    return CotrainingMethod(sharing, LocalTraining(halves=options.keys.batches == "halves"))
 
 
 ALGORITHMS: dict[str, Callable[[Options], CotrainingMethod]] = {
-    "fedct": lambda options: _hard(options, HardLabels(options.consensus, options.quorum)),
-    "dp-fedct": lambda options: _hard(options, NoisyLabels(options.consensus, options.quorum, options.flip)),
+    "fedct": lambda options: _hard(options, HardLabels(options.keys.consensus, options.keys.quorum)),
+    "dp-fedct": lambda options: _hard(options, NoisyLabels(options.keys.consensus, options.keys.quorum, options.flip)),
     "dd": lambda options: CotrainingMethod(SoftLabels()),
     "fedmd": lambda options: CotrainingMethod(SoftLabels(), DigestAndRevisit()),
     "pate": lambda options: CotrainingMethod(Teachers()),
@@ -187,9 +185,8 @@ def votes_noise(tables: CotrainingTables, settings: CotrainingSettings) -> Aggre
 
 def options_of(tables: CotrainingTables, spent: Spent | None = None) -> Options:
     """The options of the algorithm. `spent` has the noise of private algorithms; without it there is no noise."""
-    cotraining = tables.cotraining
     flip, sigma = (0.0, 0.0) if spent is None else (spent.flip or 0.0, spent.noise or 0.0)
-    return Options(cotraining.consensus, cotraining.quorum, cotraining.batches, flip, sigma, tables.privacy.votes_noise)
+    return Options(ConsensusKeys.part_of(tables.cotraining), flip, sigma, tables.privacy.votes_noise)
 
 
 def learner_of(name: str, tables: CotrainingTables, held: Dataset) -> Learner:

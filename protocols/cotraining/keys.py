@@ -1,16 +1,18 @@
 """The tables [public], [learner] and [cotraining]: public points, learners and sharing."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import Meta
 
 from tacit.parties.learning.spec import LEARNERS
 from tacit.protocols.cotraining.registry import COUNTINGS
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.sim.table import Keys, about
+from tacit.sim.table import Keys, about, joined
 
-__all__ = ["Cotraining", "CotrainingTables", "Learner", "Public"]
+__all__ = [
+    "CommunicationKeys", "ConsensusKeys", "Cotraining", "CotrainingTables", "Learner", "Public", "VotesKeys",
+]  # fmt: skip
 
 
 class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -102,11 +104,16 @@ class Learner(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """[cotraining]: the rounds of communication, and the use of shared predictions."""
+class CommunicationKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The keys of all co-training."""
 
     rounds: Annotated[int, about("T / b: number of rounds in which clients communicate.", ge=1, unit="rounds")] = 20
     period: Annotated[int, about("b: number of fits of each client in a round.", ge=1, unit="fits")] = 1
+
+
+class ConsensusKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The keys of the consensus that clients learn from."""
+
     consensus: Annotated[
         Literal["majority", "qualified"],
         about(
@@ -116,16 +123,6 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "majority"
     quorum: Annotated[float, about("Share of the received answers that makes a qualified majority.", gt=0, le=1)] = 0.9
-    votes: Annotated[
-        str,
-        about(
-            "How labels are counted. In all ways but `plain` the server learns how many clients gave each class, but "
-            "no client's labels. The consensus is the same. At least `training.min_clients` must be left; the default "
-            "is more than a third. {listed}.",
-            registry=COUNTINGS,
-            listed=COUNTINGS,
-        ),
-    ] = "plain"
     batches: Annotated[
         Literal["halves", "joined"],
         about(
@@ -137,6 +134,34 @@ class Cotraining(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     def idle(self) -> Mapping[str, str]:
         return {} if self.consensus == "qualified" else {"quorum": 'cotraining.consensus = "qualified"'}
+
+
+class VotesKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The key of the way in which labels are counted."""
+
+    votes: Annotated[
+        str,
+        about(
+            "How labels are counted. In all ways but `plain` the server learns how many clients gave each class, but "
+            "no client's labels. The consensus is the same. At least `training.min_clients` must be left; the default "
+            "is more than a third. {listed}.",
+            registry=COUNTINGS,
+            listed=COUNTINGS,
+        ),
+    ] = "plain"
+
+
+_DESCRIPTION = "[cotraining]: the rounds of communication, and the use of shared predictions."
+
+if TYPE_CHECKING:
+
+    class Cotraining(
+        CommunicationKeys, ConsensusKeys, VotesKeys, kw_only=True, frozen=True, forbid_unknown_fields=True
+    ):
+        """[cotraining]: the rounds of communication, and the use of shared predictions."""
+
+else:
+    Cotraining = joined("Cotraining", _DESCRIPTION, CommunicationKeys, ConsensusKeys, VotesKeys)
 
 
 class CotrainingTables(TrainingTables, Protocol):

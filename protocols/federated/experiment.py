@@ -36,7 +36,7 @@ from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.federated.keys import BufferKeys, TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
@@ -478,14 +478,13 @@ def overselects(algorithm: Algorithm, method: Method) -> bool:
 
 
 def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
-    """M_c, K, a and eta_g of FedBuff among clients with these numbers of `labels`."""
+    """M_c, K and the keys of FedBuff among clients with these numbers of `labels`."""
     training, able = tables.training, sum(1 for count in labels if count)
     concurrency = training.concurrency or rounded_up(training.share, able)
     return dict(
         concurrency=concurrency,
         buffer=training.buffer or min(_BUFFER, math.ceil(concurrency / 2)),
-        staleness=training.staleness,
-        server_rate=training.server_rate,
+        keys=BufferKeys.part_of(training),
     )
 
 

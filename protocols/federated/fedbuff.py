@@ -43,7 +43,7 @@ offered here. A client sees each model that it is called with.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -56,6 +56,7 @@ from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import LocalModel, Update, figures_of, update_in
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.keys import BufferKeys
 from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
 from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, values_of
@@ -107,12 +108,11 @@ class Change(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class BufferedSettings(TrainingSettings):
-    """The settings of FedBuff: `concurrency` M_c, `buffer` K, the exponent a of `staleness`, `server_rate` eta_g."""
+    """The settings of FedBuff: its `keys`, and `concurrency` M_c and `buffer` K, whose defaults follow from clients."""
 
     concurrency: int = 1
     buffer: int = 1
-    staleness: float = 0.5
-    server_rate: float = 1.0
+    keys: BufferKeys = field(default_factory=BufferKeys)
 
     @property
     def patience(self) -> float:
@@ -127,7 +127,7 @@ class BufferedSettings(TrainingSettings):
 
     def factor(self, tau: int) -> float:
         """The staleness factor s(tau)."""
-        return float((1 + tau) ** -self.staleness)
+        return float((1 + tau) ** -self.keys.staleness)
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class FedBuffServer(FedAvgServer):
         total = sum(one.weight for one in full)
         layout = jobs.layout(settings.spec)
         work = moved_work(len(full), layout.numbers)
-        self.model = await self.compute(work, moved, self.model, changes, total, settings.server_rate, layout)
+        self.model = await self.compute(work, moved, self.model, changes, total, settings.keys.server_rate, layout)
         self.version += 1
         used = {call.version for call in self.at_work.values()}
         self.versions = {version: model for version, model in self.versions.items() if version in used}

@@ -528,7 +528,7 @@ class BufferedObserver(TrainingObserver):
                 )
                 for one, tau in zip(chosen, stale, strict=True)
             ]
-            if close(found, plain_move(start, changes, settings.server_rate, settings.staleness), layout):
+            if close(found, plain_move(start, changes, settings.keys.server_rate, settings.keys.staleness), layout):
                 return True
         return False
 

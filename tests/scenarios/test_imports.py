@@ -43,8 +43,7 @@ def test_a_run_imports_no_program_of_another_family(scenario: str, changes: tupl
 
 def test_the_keys_of_all_protocols_are_those_that_no_protocol_lists() -> None:
     general = {key.name for key in keys() if not key.protocols and "." in key.name}
-    assert of_all() <= general
-    assert {name.partition(".")[0] for name in general - of_all()} <= {"cotraining"}
+    assert of_all() == general
     assert named() == {key.name for key in keys() if key.protocols != ("flower",)}
 
 

@@ -440,7 +440,14 @@ def test_a_run_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatc
 
 def test_a_key_of_local_training_reaches_its_jobs_from_the_struct_that_declares_it(tmp_path: Path) -> None:
     """The schedule reaches its end after the first round. Only with a lowest rate do later rounds train."""
-    changes = ["training.decay_rounds=1", "training.rounds=3", "fault=[]", "expect={}", "data.limit=240"]
+    changes = [
+        "protocol.name=fedavg",
+        "training.decay_rounds=1",
+        "training.rounds=3",
+        "fault=[]",
+        "expect={}",
+        "data.limit=240",
+    ]
     still, moving = (
         [
             one.loss

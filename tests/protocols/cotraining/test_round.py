@@ -15,6 +15,7 @@ from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.playing import play
 from tacit.protocols.cotraining.experiment import ALGORITHMS, Options
+from tacit.protocols.cotraining.keys import ConsensusKeys
 from tacit.protocols.cotraining.local_training import Public
 from tacit.protocols.cotraining.packing import unpack
 from tacit.protocols.cotraining.round import (
@@ -190,7 +191,7 @@ def test_a_run_is_algorithm_1_over_the_same_learners(
     learner: Learner, batches: Literal["halves", "joined"], period: int
 ) -> None:
     learners = (learner,) * CLIENTS
-    settings = settings_of(options=Options(batches=batches), learners=learners, period=period)
+    settings = settings_of(options=Options(ConsensusKeys(batches=batches)), learners=learners, period=period)
     server, clients, records, _, agreed = cotrained(settings)
     assert [record.answered for record in records] == [everyone()] * 3
     expected = plain_loop(learners, [everyone()] * 3, [everyone()] * 3, period, halves=batches == "halves")
@@ -223,7 +224,7 @@ def test_a_client_lost_before_its_answer_is_left_out_of_that_rounds_consensus() 
 
 
 def test_a_quorum_is_of_the_answers_that_were_received() -> None:
-    options = Options("qualified", 1.0)
+    options = Options(ConsensusKeys(consensus="qualified", quorum=1.0))
     _, _, records, _, agreed = cotrained(settings_of(options=options), Crash("client/3", at="cotrain.predict"))
     assert records[0].answered == everyone("client/3")
     votes = np.array([Centroids().predict(Centroids().fit(b"", *own, b""), PUBLIC.points) for own in own_parts()[:3]])
@@ -237,7 +238,7 @@ def own_parts() -> list[tuple[Any, Any]]:
 
 
 def test_points_without_a_consensus_are_left_out() -> None:
-    settings = settings_of(options=Options("qualified", 1.0), rounds=2)
+    settings = settings_of(options=Options(ConsensusKeys(consensus="qualified", quorum=1.0)), rounds=2)
     _, clients, _, _, agreed = cotrained(settings)
     labels = np.array(labels_of(agreed, gaps=True)[0])
     assert 0 < (labels >= 0).sum() < POINTS

@@ -16,6 +16,7 @@ from tacit.parties.learning.vectors import decode
 from tacit.parties.playing import play
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
+from tacit.protocols.federated.keys import BufferKeys
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.sim.conditions import Conditions
@@ -41,7 +42,8 @@ class Run:
         self.world = World(seed, conditions=conditions, faults=faults, sinks=[self.events.append])
         self.world.taps.computed.append(self._computed)
         keys = {"rounds": 4, "deadline": 10.0, **keys}
-        buffered = {"concurrency": 6, "buffer": 2, **keys}
+        own = BufferKeys(**{key: keys.pop(key) for key in ("staleness", "server_rate") if key in keys})
+        buffered = {"concurrency": 6, "buffer": 2, "keys": own, **keys}
         settings = (
             TrainingSettings(SPEC, UPDATE, Method(), 6, **keys)
             if fedavg
