@@ -327,9 +327,9 @@ class Cotraining(Declaration):
     """The declaration of an algorithm of co-training.
 
     `own`: the structs of its keys in [cotraining] besides those of all algorithms; `own_keys`: its keys in others.
-    `student`: the server fits one at the end. `spends`: the privacy that its messages spend, if they are private. `estimates`: their sensitivity may be an
-    estimate. `alone`: one party has all data. `shares`: what the server learns about a client, `returns`: what clients
-    learn, in words.
+    `student`: the server fits one at the end. `spends`: the privacy that its messages spend, if they are private.
+    `estimates`: their sensitivity may be an estimate. `alone`: one party has all data. `shares`: what the server
+    learns about a client, `returns`: what clients learn, in words.
     """
 
     name: str
