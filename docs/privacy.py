@@ -104,7 +104,7 @@ OPTIONS = (
     ),
     Option(
         "protocol.recovery",
-        "shamir",
+        "secure",
         "each client's class scores, without a restart when clients are lost",
         f"{_HONEST}; fewer than t clients put their shares together",
         "36 bytes per share, for each pair of clients",
@@ -117,6 +117,33 @@ OPTIONS = (
         f"{_HONEST}; the server draws the graph at random",
         "shares and masks grow with the number of neighbours k, not with the number of clients",
         ("b", "c", "e", "f"),
+    ),
+    Option(
+        "protocol.recovery",
+        "lightsecagg",
+        "each client's class scores, also where many clients are lost in a round",
+        "all clients follow the protocol; at most `sum.corrupt_clients` of the called clients help the server; "
+        "clients sign one set of survivors a round before they answer",
+        "a set-up more than `secure`, and four numbers for each word where it adds integers; no second attempt",
+        _CODED,
+    ),
+    Option(
+        "protocol.recovery",
+        "committee",
+        "each client's class scores, with one upload per client",
+        "all follow the protocol; at most `sum.corrupt_clients` of the called clients help the server, so at most "
+        "t of the m members; members sign one set of survivors a round before they answer",
+        "a set-up more than `secure`, and four numbers for each word where it adds integers; no second attempt",
+        _COMMITTEE,
+    ),
+    Option(
+        "protocol.recovery",
+        "flamingo",
+        "each client's class scores, with keys for many rounds and one message per client and round",
+        "at most `sum.corrupt_clients` of the called clients help the server, so at most t of the m decryptors; "
+        "clients follow the protocol; decryptors sign one set of survivors a round before they answer",
+        "a set-up more than `secure`, and four numbers for each word where it adds integers; no second attempt",
+        _FLAMINGO,
     ),
     Option(
         "training.averaging",

@@ -400,9 +400,14 @@ class Party(Lifecycle):
         """
         return Arrivals(self._mailbox, kinds, sources, deadline, until, over)
 
-    def unless(self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0) -> Watch:
-        """A context that ends with `error`, `grace` seconds after a message of `kinds` of a later round or attempt."""
-        return Watch(self._mailbox, kinds, sources, error, grace)
+    def unless(
+        self, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0, *, rounds: bool = False
+    ) -> Watch:
+        """A context that ends with `error`, `grace` seconds after a message of `kinds` of a later round or attempt.
+
+        `rounds`: of a later round only.
+        """
+        return Watch(self._mailbox, kinds, sources, error, grace, rounds=rounds)
 
     def is_called_on(self, kinds: Kinds, sources: Iterable[str]) -> bool:
         """True if a message of `kinds` was received for a later round or attempt than the party's."""

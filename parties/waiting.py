@@ -1,6 +1,7 @@
 """Waits for messages: an iterator over arriving messages, and a context that a message ends."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache
 from typing import Any, Generic
@@ -246,19 +247,26 @@ class Arrivals(Waiter, Generic[M]):
 class Watch(Waiter):
     """A context that ends with `error`, `grace` seconds after a later message of `kinds` from one of `sources`.
 
-    Later means of a later (round, attempt) than the owner's when the context was made. The context also ends with the
-    errors of interrupting messages. The message stays in the mailbox. The activity in the context is cancelled; it must
-    not take messages of `kinds` itself.
+    Later means of a later (round, attempt) than the owner's when the context was made; with `rounds`, of a later round.
+    The context also ends with the errors of interrupting messages. The message stays in the mailbox. The activity in
+    the context is cancelled; it must not take messages of `kinds` itself.
     """
 
     def __init__(
-        self, mailbox: Mailbox, kinds: Kinds, sources: Iterable[str], error: Exception, grace: float = 0.0
+        self,
+        mailbox: Mailbox,
+        kinds: Kinds,
+        sources: Iterable[str],
+        error: Exception,
+        grace: float = 0.0,
+        *,
+        rounds: bool = False,
     ) -> None:
         self._mailbox, self._kinds, self.sources, self._error = mailbox, kinds, frozenset(sources), error
         self._owner, self._grace = mailbox.owner, grace
         self._timer: asyncio.TimerHandle | None = None
         self.types, self.ends = _type_names(kinds), _type_names(self._owner.interrupts)
-        self._begun_at = mailbox.stamp
+        self._begun_at = (mailbox.stamp[0], sys.maxsize) if rounds else mailbox.stamp
         self._found: Exception | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0

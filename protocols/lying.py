@@ -25,7 +25,7 @@ _VECTORS: dict[type[Sum], type[Lying]] = {
 
 _ROWS: dict[str, type[Lying]] = {
     "restart": LyingWithRestarts,
-    "shamir": LyingAfterDealing,
+    "secure rows": LyingAfterDealing,
     "secagg+ rows": LyingAfterDealingInGraph,
 }
 

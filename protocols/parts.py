@@ -195,6 +195,10 @@ class Part:
         """
         return {}
 
+    def summed(self, tables: Any, among: Among) -> Among:
+        """The clients and numbers for its own formula and those of its sub-parts, if it is taken `among` these."""
+        return among
+
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         """The secure sums that it takes itself with this number of clients."""
         return ()
@@ -431,12 +435,15 @@ def payloads(items: Iterable[Taken], tables: Any, among: Among, value: Value | N
     `value`: as in `taken`; by default the values in `tables`. Without tables there is one hop.
     """
     total: dict[str, int | None] = {}
+    value = value or (lambda key: attrgetter(key)(tables))
     hops = 2 if tables is not None and tables.network.topology == "star" else 1
-    for part in taken(items, value or (lambda key: attrgetter(key)(tables))):
+    for item in items:
+        part = item.ways.get(value(item.key)) if isinstance(item, Choice) else item
         if isinstance(part, Part):
-            relayed = {kind.__name__ for kind in part.between_clients}
-            once = part.payloads(tables, among)
+            relayed, own = {kind.__name__ for kind in part.between_clients}, part.summed(tables, among)
+            once = part.payloads(tables, own)
             add(total, {k: size and size * (hops if k in relayed else 1) for k, size in once.items()})
+            add(total, payloads(part.takes, tables, own, value))
     return total
 
 

@@ -17,7 +17,7 @@ Losses = dict[str, float]
 
 CASES: dict[str, tuple[str, Tables, Losses]] = {
     "xclp, restart": ("xclp", {}, {"rowsums.mask": 0.2}),
-    "xclp, shamir": ("xclp", {"protocol": {"recovery": "shamir"}}, {"rowsums.deal": 0.12, "rowsums.reveal": 0.12}),
+    "xclp, shamir": ("xclp", {"protocol": {"recovery": "secure"}}, {"rowsums.deal": 0.12, "rowsums.reveal": 0.12}),
     "xclp, datagrams": ("xclp", {"network": {"transport": "datagram", "loss": 0.02}}, {}),
     "xclp, groups": ("xclp", {"data": {"clients": 6}, "protocol": {"groups": 2}}, {"lsh.hash": 0.25}),
     "fedavg+xclp": ("fedavg+xclp", {}, {"hamming.evaluate": 0.15}),

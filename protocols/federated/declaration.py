@@ -284,7 +284,9 @@ class FederatedTraining(Declaration):
 
     def _propagation(self) -> Propagation | None:
         """The part XCLP among a cohort; None for algorithms without it."""
-        return Propagation(lambda tables, shards: [self.largest(tables, shards)], self._where) if self.across else None
+        if not self.across:
+            return None
+        return Propagation(lambda tables, shards: [self.largest(tables, shards)], self._where, trains=True)
 
     def _where(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
         few = len(self.largest(tables, shards)) < len(shards)
@@ -294,8 +296,8 @@ class FederatedTraining(Declaration):
         asked = super().value(tables, key)
         if key == "training.update":
             return ALGORITHMS[self.name].update or asked
-        if key == "protocol.recovery" and self.shares and not isinstance(ROW_SUMS[asked].make(None), Shamir):
-            return Shamir.name
+        if key == "protocol.recovery" and self.shares and asked in ROW_SUMS:
+            return asked if isinstance(ROW_SUMS[asked].make(None), Shamir) else Shamir.name
         return asked
 
     def prepared(self, tables: Any) -> Any:
@@ -390,7 +392,7 @@ class TrainingThenPrediction(FederatedTraining):
     @property
     def after(self) -> Sequence[Taken]:
         """The parts that follow the training."""
-        return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(), Compared())
+        return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(trains=True), Compared())
 
     @property
     def parts(self) -> Sequence[Taken]:

@@ -164,6 +164,7 @@ class CalledClient(Client):
     ending = Observed(lambda: "never took part")
     call: type[Message]
     other: ClassVar[tuple[type[Message], ...]] = ()  # messages that it answers while it waits
+    by_round = False  # each call opens another round; one in the round is of a part of it
     between = "completed"
     late = "its last round was over before it was done"
 
@@ -232,7 +233,7 @@ class CalledClient(Client):
         lost.
         """
         try:
-            with self.unless((self.call,), (self.server,), Overtaken(), grace):
+            with self.unless((self.call,), (self.server,), Overtaken(), grace, rounds=self.by_round):
                 return await work
         finally:
             work.close()  # where it was over before it began

@@ -15,7 +15,7 @@ __all__ = ["check_sum_among", "sum_among"]
 def sum_among(tables: Any, name: str, called: int, rounds: int = 1) -> Sum:
     """The sum `name` with the values of its keys, in each of the `rounds` of a run, which call this number of clients.
 
-    Where clients sign, it has the keys for that. Raises UnknownNameError.
+    Where clients sign, it has the keys for that. Raises UnknownNameError, and Problem for shares that leave nobody.
     """
     one = SUMS[name].of(tables)
     tolerance = replace(one.tolerance, draws=rounds)

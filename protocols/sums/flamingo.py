@@ -480,6 +480,7 @@ class Flamingo(Sum):
     requests: ClassVar[Requests] = REQUESTS
     masked: ClassVar[Sequence[type[Message]]] = (MaskedVector,)
     adds_noise: ClassVar[bool] = True
+    keeps_keys: ClassVar[bool] = True
     splits: ClassVar[bool] = True
     copies: ClassVar[int] = 8  # as trained, and in numbers of 8 bytes: weighted, joined, masked
     spare_waits: ClassVar[int] = 14

@@ -26,7 +26,7 @@ class CollusionKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True)
             "opened over fewer than C + 2 clients. The default is 0.1 for `secagg+`, `lightsecagg`, `committee` and "
             "`flamingo`, whose sizes follow from it, and 0 for other sums; for signatures (`protocol.identity`) it is "
             "a third. With `secagg+`, the server must be semi-honest, and draw the graph as specified. With sums by "
-            "shares among all clients (`secure`, and `shamir` of XCLP), more shares are needed to open a sum.",
+            "shares among all clients (`secure`), more shares are needed to open a sum.",
         ),
     ] = None
 

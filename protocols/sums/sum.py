@@ -191,6 +191,8 @@ class Sum(Part):
     """True if a few members sign who is in the sum, so that others are shown it to remove noise."""
     adds_noise: ClassVar[bool] = False
     """True if its program adds `noise` to a client's vector and says in `Total` what noise the sum carries."""
+    keeps_keys: ClassVar[bool] = False
+    """True if the server and clients keep keys on their disks for several rounds."""
     splits: ClassVar[bool] = False
     """True if parts of the clients may be summed apart from each other, if each is large enough."""
     tolerates_share: ClassVar[bool] = True
@@ -400,7 +402,7 @@ class Sum(Part):
 class SumHelper(Helper):
     """The helper of a sum, whose program is that sum's `helper`. `settings` gives those of the sum of each round."""
 
-    opens = HelperCalled
+    opens: type[Message] = HelperCalled
 
     def __init__(
         self, world: World, of: Sum, settings: Callable[[int], SumSettings], patience: float, **access: Any
@@ -408,7 +410,7 @@ class SumHelper(Helper):
         super().__init__(world, patience, **access)
         self.sum, self.settings = of, settings
 
-    async def serve(self, opened: HelperCalled) -> None:
+    async def serve(self, opened: Any) -> None:
         with self.step("helper.key"):
             key = await SealingKey.generate(self)
             self.send(self.server, KeyOfHelper(key.public))

@@ -2,13 +2,14 @@
 all parameters."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import flip_of
 from tacit.protocols.xclp.hamming import Hamming
 from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
 from tacit.protocols.xclp.recipe import RECIPES
-from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.registry import RECOVERIES, VARIANTS
 from tacit.protocols.xclp.variants import options_of
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.toml_text import toml
@@ -33,13 +34,22 @@ def hamming_payloads(keys: ProtocolKeys, points: Mapping[str, int]) -> dict[str,
     return formula(options_of(keys), points)
 
 
-def parameters_of(tables: XclpTables, classes: int, called: int | None = None) -> Parameters:
-    """XCLP's parameters. `called`: how many clients a round calls; None: those of a group."""
+def parameters_of(
+    tables: XclpTables,
+    classes: int,
+    called: int | None = None,
+    labeled: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+) -> Parameters:
+    """XCLP's parameters. `called`: how many clients a round calls; None: those of a group.
+
+    `labeled`: how many clients with labels, and how many clients, are called with each, where rows are summed by a
+    secure sum.
+    """
     keys = tables.protocol
     called = -(-tables.data.clients // keys.groups) if called is None else called
     return Parameters(
         variant=variant_of(keys),
-        recovery=ROW_SUMS[keys.recovery].make(keys.threshold),
+        recovery=RECOVERIES[keys.recovery].strategy(tables, labeled),
         clients=tables.data.clients,
         classes=classes,
         bits=keys.bits,

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from tacit.parties.data.splits import Shard, counted
-from tacit.parties.fleet.fleet import SERVER, Fleet
+from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
@@ -28,10 +28,11 @@ from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameter
 from tacit.protocols.xclp.keys import XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
-from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.registry import RECOVERIES, ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.rowsums_by_sum import BySum, RowsHelper
 from tacit.protocols.xclp.solvers import FACTORED
 from tacit.protocols.xclp.variants import BYTES_PER_PAIR
-from tacit.protocols.xclp.xclp import HASH, LABEL, XclpClient, XclpServer
+from tacit.protocols.xclp.xclp import HASH, LABEL, Parameters, XclpClient, XclpServer
 from tacit.sim.compute import CostTable, processor_of
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
@@ -61,9 +62,12 @@ class Xclp:
 
     def __init__(self, setting: Setting) -> None:
         world, held = setting.world, setting.parts.held
-        self.parameters = parameters_of(setting.tables, len(held.classes))
-        self.clients = setting.randomised.clients(XclpClient, self.parameters)
         groups = groups_of(list(setting.shards), setting.keys.groups, setting.tables.seed)
+        labels = counted(setting.shards)[1]
+        sizes = {group: (sum(labels[name] > 0 for name in group), len(group)) for group in groups}
+        called = {name: sizes[group] for group in groups for name in group}
+        self.parameters = parameters_of(setting.tables, len(held.classes), labeled=called)
+        self.clients = setting.randomised.clients(XclpClient, self.parameters)
         self.server = XclpServer(world, tuple(setting.shards), self.parameters, groups, **setting.access("server"))
         self.observer = Observer(
             world, held, list(setting.shards.values()), self.clients, self.server, setting.faults, **shown(setting.keys)
@@ -75,6 +79,8 @@ class Xclp:
         )
         self.server.observers.append(self.observer.end_round)
         self.rounds = self.parameters.rounds
+        self.helpers = helpers_of(setting, self.parameters)
+        self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:
         points = {client.name: len(client.shard.rows) for client in self.clients}
@@ -82,6 +88,16 @@ class Xclp:
         for client in self.clients:
             for _ in range(self.rounds):
                 client.plan(self.parameters.variant.plan(client, groups[client.name]))
+
+
+def helpers_of(setting: Setting, parameters: Parameters) -> tuple[RowsHelper, ...]:
+    """The helper of the row sums, if their sum has one."""
+    recovery = parameters.recovery
+    if not isinstance(recovery, BySum) or not recovery.has_helper:
+        return ()
+    one = recovery.chosen(next(iter(setting.shards)), 0, parameters.min_clients, parameters.deadline)
+    patience = parameters.rounds * parameters.waits * parameters.deadline
+    return (RowsHelper(setting.world, one, patience, **setting.access(HELPER)),)
 
 
 ACROSS = tuple(
@@ -115,18 +131,20 @@ class Propagation(Part):
     """Label propagation across clients: XCLP as a part of a protocol.
 
     `groups`: the shards of the participants, for each group; `where`: the beginning of an error message about them.
+    `trains`: it is a part of federated training.
     """
 
     groups: Callable[[Any, Mapping[str, Shard]], list[dict[str, Shard]]] = _groups
     where: Callable[[Any, Mapping[str, Shard]], str] = lambda tables, shards: (
         "a group: " if tables.protocol.groups > 1 else ""
     )
+    trains: bool = False
     takes = (
         setup.SetUp(_contribution, identities=True),
         HASH,
         Choice("protocol.hamming", VARIANTS),
         influence.InfluenceColumns(),
-        Choice("protocol.recovery", ROW_SUMS),
+        Choice("protocol.recovery", RECOVERIES),
         LABEL,
     )
     uses = (*ACROSS, *RANDOMISED)
@@ -142,11 +160,16 @@ class Propagation(Part):
 
     def check_tables(self, tables: XclpTables) -> None:
         check_keys(tables)
+        if self.trains and (recovery := tables.protocol.recovery) not in ROW_SUMS:
+            problem = "does not go with training: a client sends masked values for one sum a round, that of models"
+            raise Problem("protocol.recovery", f"{toml(recovery)} {problem}; allowed: {', '.join(ROW_SUMS)}")
 
     def check_data(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         groups = self.groups(tables, shards)
         for group in groups:
             check_clients(tables, list(group.values()), self.where(tables, shards), is_group=len(groups) > 1)
+            labeled = sum(bool(shard.labeled.any()) for shard in group.values())
+            RECOVERIES[tables.protocol.recovery].check_among(tables, labeled, len(group))
 
     def check_memory(self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         check_memory(tables, [list(group.values()) for group in self.groups(tables, shards)])
@@ -207,8 +230,12 @@ class XclpDeclaration(Declaration):
     def takings(
         self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]
     ) -> Iterable[tuple[Sequence[Taken], Among]]:
-        classes, groups = len(parts.held.classes), _groups(tables, shards)
-        return [(self.parts, Among(*counted(group), classes)) for group in groups] * tables.protocol.rounds
+        classes, groups = len(parts.held.classes), [counted(group) for group in _groups(tables, shards)]
+        return [
+            (self.parts, Among(points, labeled, classes, history=(tuple(points),) * number))
+            for number in range(tables.protocol.rounds)
+            for points, labeled in groups
+        ]
 
     def promises(self, tables: XclpTables) -> Mapping[str, Promise]:
         return {**(super().promises(tables) or {}), **promises_of(compared=tables.protocol.oracle)}
@@ -380,7 +407,7 @@ def xclp_cautions(
     if keys.min_clients <= 2:
         problem = "if only two clients have labels, each can compute the other's scores exactly; use 3 or more"
         found.append(f"protocol.min_clients = {keys.min_clients}: {problem}")
-    if keys.recovery == "shamir" and keys.threshold is not None and 2 * keys.threshold <= clients:
+    if keys.recovery == "secure" and keys.threshold is not None and 2 * keys.threshold <= clients:
         found.append(
             f"protocol.threshold = {keys.threshold}: this is at most half of {clients} clients, so a server that lies "
             "about the survivors could unmask one client; more than half of the clients in a sum are used instead"

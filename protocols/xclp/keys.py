@@ -8,7 +8,7 @@ from msgspec import Meta
 from tacit.protocols.experiment.experiment import Tables
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.sums.keys import SumKeys
-from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.registry import RECOVERIES, VARIANTS
 from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration
 
@@ -76,16 +76,19 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     recovery: Annotated[
         str,
         about(
-            "How a sum continues when a client is lost. `restart` begins a new attempt. `shamir` recovers the lost "
+            "Sum by which clients get their rows of scores. `restart` is that of the XCLP paper, and begins a new "
+            "attempt when a client is lost. Otherwise the name of a secure sum. `secure` recovers the lost "
             "client's masks from secret shares; masked values that were received still count. `secagg+` does the same "
-            "among neighbours in a random graph, for many clients. FedProp always uses `shamir`.",
-            registry=ROW_SUMS,
+            "among neighbours in a random graph, for many clients. With both, a sum that cannot be opened is followed "
+            "by another attempt. In every other sum, clients add masks that only the owner of a row can remove. "
+            "Training takes `restart`, `secure` or `secagg+`; FedProp always uses secret shares.",
+            registry=RECOVERIES,
         ),
     ] = "restart"
     threshold: Annotated[
         Annotated[int, Meta(ge=2)] | None,
         about(
-            'With `recovery = "shamir"`: number of clients whose shares recover a lost client\'s masks, if this is '
+            'With `recovery = "secure"`: number of clients whose shares recover a lost client\'s masks, if this is '
             "more than a majority of the summing clients (default: a majority; with `sum.corrupt_clients`, more than "
             "half of these and C).",
             unit="clients",

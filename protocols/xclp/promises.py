@@ -2,9 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
+from typing import Any
 
+from tacit.parties.fleet.fleet import HELPER
 from tacit.protocols import setup
 from tacit.protocols.identities import signing_colluding
 from tacit.protocols.outcome import SERVER_LOST_AT, TOO_FEW
@@ -32,23 +34,54 @@ def aborts_only_for_loss(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"no fault affected the server: {trial.reason}"
         return
     protocol = trial.scenario.protocol
-    least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "shamir" else 0)
+    least = max(protocol.min_clients, protocol.threshold or 0 if protocol.recovery == "secure" else 0)
     joined = min(map(len, server.groups))
     if protocol.recovery != "restart":
         colluding = trial.scenario.sum.colluding_of(joined)
         least = max(least, colluding + 2, (joined + colluding) // 2 + 1 if colluding else 0)
         if protocol.identity == "signed":
             least = max(least, needed(joined, signing_colluding(trial.scenario, joined)))
-    labeled = {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
+    labeled = _labeled(trial)
     left = max((labeled & {*group} - affected.clients for group in server.groups), key=len)
+    by_sum = bool(_sums(trial))
+    if by_sum and not _opens(trial, affected, left):
+        return
     if len(left) >= least:
         yield f"{trial.outcome} ({trial.reason}) with {len(left)} clients that no fault affected; {least} are enough"
     elif trial.outcome == "failed" and len(trial.simulated.endings) > len(affected.clients):
         yield f"failed ({trial.reason}), and not every client was affected"
-    elif trial.outcome == "aborted" and all(one.kind != TOO_FEW for one in trial.reason.all()):
+    elif trial.outcome == "aborted" and not by_sum and all(one.kind != TOO_FEW for one in trial.reason.all()):
         yield f"the reason does not say who is left: {trial.reason}"
     elif not lost & affected.clients:
         yield f"nobody of those that were affected is named as lost: {', '.join(sorted(lost)) or 'nobody'}"
+
+
+def _labeled(trial: Trial) -> set[str]:
+    """The clients that have labels."""
+    return {client.name for client in trial.simulation.clients if client.shard.labeled.any()}
+
+
+def _sums(trial: Trial) -> Mapping[str, Any]:
+    """By client, the secure sum by which rows are summed; {} with a program of its own."""
+    return getattr(trial.simulation.server.parameters.recovery, "of", {})
+
+
+def _opens(trial: Trial, affected: Affected, left: Collection[str]) -> bool:
+    """True if a secure sum of rows is opened whenever the clients that are `left` of a group are unaffected.
+
+    More than two thirds of those with labels are needed, and as many as the sum needs. Where few clients decide, such
+    as decryptors, any affected client may be one of them.
+    """
+    server = trial.simulation.server
+    group = next(({*group} & _labeled(trial) for group in server.groups if left and {*left} <= {*group}), set())
+    if HELPER in affected or "server" in affected or not left:
+        return False
+    spare = _sums(trial)[min(left)].spare(len(group), len(group))
+    return (
+        len(left) > 2 * len(group) // 3
+        and trial.always_opens(len(group), len(group), len(left))
+        and (spare is None or len(affected.clients) <= spare)
+    )
 
 
 def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -64,9 +97,14 @@ def all_who_are_well_are_in(trial: Trial, affected: Affected) -> Iterator[str]:
         for where in sorted({*group_of.values()}) if place is None else [place]:
             start = groups.get((setup.RoundStart.__name__, record.number, 0, where), [])
             well = [one.receiver for one in start if affected.well_since(one.receiver, trial.events[one.place].time)]
+            # a secure sum of rows, with its set-up, is among the clients with labels
+            summed = [key[2] for key in groups if key[:2] == ("Summing", record.number) and key[3] == where]
+            begun = min(summed, default=0) if _sums(trial) else 0
             for (kind, round_number, attempt, at), group in groups.items():
                 if round_number == record.number and kind != setup.RoundStart.__name__ and at == where:
-                    missing = set(well) - {one.receiver for one in group}
+                    inside = 0 < begun <= attempt and kind not in ("Summing", "OwnRows")
+                    missing = {*well} - {one.receiver for one in group}
+                    missing &= _labeled(trial) if inside else missing
                     if missing:
                         yield f"{kind} of round {round_number}, attempt {attempt}: without {', '.join(sorted(missing))}"
             if trial.outcome == "completed" and record.number == trial.scenario.protocol.rounds:
@@ -91,7 +129,7 @@ def no_undue_labels(trial: Trial, affected: Affected) -> Iterator[str]:
     assert trial.simulated is not None
     reported = {party for party, *_ in trial.simulated.predictions}
     summed = {
-        (one.receiver, one.round) for one in trial.announcements if one.type == "SummedRows"
+        (one.receiver, one.round) for one in trial.announcements if one.type in ("SummedRows", "OwnRows")
     }  # what else could they come from
     for client in trial.simulation.clients:
         has = client.labels is not None

@@ -67,6 +67,7 @@ __all__ = [
     "Summing",
     "blocks_of",
     "own_purpose",
+    "rows_among",
 ]
 
 MASK = Step(
@@ -257,14 +258,18 @@ def blocks_of(names: Sequence[str], rows: Mapping[str, int], classes: int) -> li
     return [(i, rows[name] * classes) for i, name in enumerate(names)]
 
 
+def rows_among(tables: Any, among: Among) -> int:
+    """The number of rows of all clients together, sum_j |R_j|."""
+    hidden = {} if tables.protocol.rows == "paper" else among.labeled
+    counts = RECIPES[tables.protocol.recipe].class_balanced  # one more row for each client
+    return sum(n_j - hidden.get(name, 0) + counts for name, n_j in among.points.items())
+
+
 class SumOfRows(Part):
     """The messages that all strategies of SecureRowSums send."""
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        p, keys = len(among.names), tables.protocol
-        hidden = {} if keys.rows == "paper" else among.labeled
-        counts = RECIPES[keys.recipe].class_balanced  # one more row for each client
-        rows = sum(n_j - hidden.get(name, 0) + counts for name, n_j in among.points.items())
+        p, rows = len(among.names), rows_among(tables, among)
         return {
             "Summing": p * text(among.names),
             "MaskedRows": WORD_BYTES * among.classes * (p - 1) * rows,

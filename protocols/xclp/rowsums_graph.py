@@ -1,4 +1,4 @@
-"""SecureRowSums among many: as with recovery = shamir, but keys and seeds are dealt in a graph. Recovery: secagg+.
+"""SecureRowSums among many: as with recovery = secure, but keys and seeds are dealt in a graph. Recovery: secagg+.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""SecureRowSums with secret sharing: masked values received count, whoever is lost later. Recovery: shamir.
+"""SecureRowSums with secret sharing: masked values received count, whoever is lost later. Recovery: secure.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -78,7 +78,7 @@ class Shamir:
     """Recovery by shares of second keys and seeds. `threshold`: t, if above floor((|A| + C) / 2) + 1."""
 
     threshold: int | None = None
-    name: ClassVar[str] = "shamir"
+    name: ClassVar[str] = "secure"
     waits: ClassVar[int] = 3
 
     def needed(self, members: int, colluding: int = 0) -> int:

@@ -163,10 +163,17 @@ class RowSums(Part):
         steps = [consistency.if_signed(step) if step.name.endswith(".agree") else step for step in self.steps]
         return (rowsums.SumOfRows(), *(() if self.dealing is None else (self.dealing,)), *steps)
 
+    def strategy(self, tables: Any, called: Mapping[str, tuple[int, int]]) -> SecureRowSums:
+        """The strategy of a run."""
+        return self.make(tables.protocol.threshold)
+
+    def check_among(self, tables: Any, labeled: int, called: int) -> None:
+        """Raise Problem if rows cannot be summed in a group of `called` clients, of whom `labeled` have labels."""
+
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
         keys = tables.protocol
         threshold = getattr(self.make(keys.threshold), "threshold", None)
-        colluding = tables.sum.colluding_of(clients) if self.kind == "shamir" else 0
+        colluding = tables.sum.colluding_of(clients) if self.kind == "secure rows" else 0
         fewest = Least(keys.min_clients, colluding=colluding).fewest
         return [SumBounds(self.kind, fewest, threshold, colluding=colluding)]
 
@@ -238,11 +245,11 @@ VARIANTS = {
 
 ROW_SUMS = {
     "restart": RowSums("a new attempt without the lost client", lambda threshold: Restart(), rowsums.STEPS, "restart"),
-    "shamir": RowSums(
+    "secure": RowSums(
         "secret shares make up for the lost client",
         Shamir,
         rowsums_shamir.STEPS,
-        "shamir",
+        "secure rows",
         dealing.Dealing(identities=True),
     ),
     "secagg+": RowSums(

@@ -6,7 +6,7 @@
 | lsh.hash | lines 2-4 | `lsh`: bits of random planes from the group seed |
 | hamming.* | line 5 | `hamming`: the server learns H |
 | influence.* | lines 6-12 | `influence`: each client gets the influence columns of its labeled points |
-| rowsums.* | lines 13-14 | `rowsums` or `rowsums_shamir`: Zbar_j = S_L Y_L (`graph`), summed over the clients |
+| rowsums.* | lines 13-14 | `rowsums`, or another sum (`recovery`): Zbar_j = S_L Y_L (`graph`), over the clients |
 | xclp.label | lines 15-16 | label and confidence of each row |
 
 (Scott, Yeo, Lampert: Cross-client Label Propagation for Transductive and Semi-Supervised Federated Learning, TMLR.)
@@ -111,6 +111,11 @@ class Parameters:
     colluding: int = 0
 
     @property
+    def sums_apart(self) -> bool:
+        """True if rows are summed by a secure sum that has a set-up of its own."""
+        return bool(getattr(self.recovery, "of", None))
+
+    @property
     def waits(self) -> int:
         """The most deadlines that a round takes: join, one seed and one sum for each client, distances, request."""
         return (1 + self.recovery.waits) * self.clients + 4
@@ -168,8 +173,12 @@ class XclpClient(LabeledClient):
     def __init__(self, world: World, name: str, shard: Shard, parameters: Parameters, **access: Any) -> None:
         patience = parameters.rounds * parameters.waits * parameters.deadline
         super().__init__(world, name, shard, patience, parameters.rounds, **access)
-        self.parameters = parameters
+        self.parameters, self.by_round = parameters, parameters.sums_apart
         self.ending = "never took part"  # in this incarnation
+
+    def is_allowed(self, call: setup.RoundStart) -> bool:
+        # Else it may open the set-up of a sum, whose round has begun without this client.
+        return not (self.attempt and self.parameters.sums_apart)
 
     async def take_part(self, call: setup.RoundStart) -> None:
         grace = self.parameters.deadline / 4  # datagrams that the next call overtook may still come

@@ -48,7 +48,7 @@ _FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "sum.decry
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
-_SHAMIR = ("protocol.recovery=shamir",)
+_SHAMIR = ("protocol.recovery=secure",)
 _NOISY = (
     *("privacy.noise=skellam", "privacy.noise_at=clients", "privacy.epsilon=8.0", "privacy.clip=0.5"),
     *("privacy.tolerated=0.25", "training.min_clients=2", "training.weighting=equal", "data.clients=8"),
@@ -57,6 +57,12 @@ _NOISY = (
 _REMOVED = (*_NOISY, *_SIGNED)
 _UNTOLERATED = (*_REMOVED, "privacy.tolerated=0", "sum.corrupt_clients=0.13")
 _LEFT_IN = (*_NOISY, "privacy.components=none")
+
+
+def _rows_by(name: str, lost: float) -> tuple[str, ...]:
+    """The keys of row sums by a secure sum, among clients of which two have no labels; `lost`: the tolerated share."""
+    few = "data.clients=8", "data.labeled_clients=6", "protocol.min_clients=2", "protocol.rounds=2"
+    return (f"protocol.recovery={name}", f"sum.tolerated_dropouts={lost}", "sum.corrupt_clients=0.1", *few)
 
 
 def _xclp(what: str, *changes: tuple[str, ...], points: int = 20) -> Configuration:
@@ -236,4 +242,7 @@ CONFIGURATIONS = (
     _cotraining("fedct", "connections watched", _CLOSED),
     _cotraining("pate", "datagram, heartbeats", _DATAGRAM, _BEATS),
     Configuration("private-cells, star, heartbeats", "private-cells", (*_ALL, *_CELLS, *_BEATS)),
+    _xclp("plaintext, lightsecagg, mesh, datagram", _PLAIN, _rows_by("lightsecagg", 0.34), _MESH, _DATAGRAM, points=40),
+    _xclp("plaintext, committee, star, lossy TCP", _PLAIN, _rows_by("committee", 0.1), _TCP, points=40),
+    _xclp("plaintext, flamingo, three rounds", _PLAIN, _rows_by("flamingo", 0.1), ("protocol.rounds=3",), points=40),
 )

@@ -202,7 +202,7 @@ def _opened_note(one: SumBounds, clients: int) -> str:
 
 def _left_note(one: SumBounds, clients: int) -> str:
     """A line for a sum that needs more survivors than `min_clients` and the threshold state; otherwise ""."""
-    if one.kind not in ("secure", "shamir"):  # other sums need no more survivors, or have their own notes
+    if one.kind not in ("secure", "secure rows"):  # other sums need no more survivors, or have their own notes
         return ""
     threshold = threshold_of(one.threshold, clients, one.colluding)
     left = fewest_left(clients, threshold, one.fewest, one.colluding)

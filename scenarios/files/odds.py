@@ -7,7 +7,7 @@ take part in the next one. If clients are lost before they train or make keys, t
 probabilities that a round is lost before and after clients send masked values, a run of R rounds survives with f lost
 ones or fewer: none after masked values but the last, which ends the run anyhow. It fails if the last loses all clients.
 
-XCLP with `recovery = "restart"` needs `min_clients` clients to the end of its only round. With `recovery = "shamir"`,
+XCLP with `recovery = "restart"` needs `min_clients` clients to the end of its only round. With `recovery = "secure"`,
 of n clients that deal their keys in shares, t = `threshold_of(n)`, a run completes if
 
 - n and the number of clients that send masked values are at least `min_clients`, and n at least `protocol.threshold`;
@@ -49,7 +49,7 @@ _MOST_OF_AVERAGES = 1000
 _BEFORE, _MASKED, _REVEALED = range(3)
 
 _COUNTED: dict[str, dict[Stage, int]] = {
-    "shamir": {"early": _BEFORE, "deal": _BEFORE, "mask": _MASKED, "reveal": _REVEALED},
+    "secure rows": {"early": _BEFORE, "deal": _BEFORE, "mask": _MASKED, "reveal": _REVEALED},
     "restart": {"early": _BEFORE, "mask": _BEFORE},
     "average": {"early": _BEFORE, "train": _BEFORE, "mask": _MASKED},
 }
@@ -281,7 +281,7 @@ def _completes(bounds: SumBounds, clients: int, losses: Sequence[_Loss]) -> floa
 
 def _need(bounds: SumBounds, clients: int) -> str:
     """The number of clients that a run needs, in words with the keys."""
-    if bounds.kind != "shamir":
+    if bounds.kind != "secure rows":
         return f"{bounds.fewest} of {clients} clients (protocol.min_clients = {bounds.fewest})"
     least = max(bounds.fewest, bounds.threshold or 0)
     keys = [f"protocol.min_clients = {bounds.fewest}"]

@@ -53,7 +53,14 @@ def test_the_configurations_cover_every_protocol_topology_and_transport() -> Non
     assert {"iid", "dirichlet:0.5"} <= {one.data.partition for one in training}
     ways = {"plain", "secure", "secagg+", "lightsecagg", "committee", "prio3", "flamingo"}
     assert {one.training.averaging for one in training} == ways
-    assert {one.protocol.recovery for one in xclp} == {"restart", "shamir", "secagg+"}
+    assert {one.protocol.recovery for one in xclp} == {
+        "restart",
+        "secure",
+        "secagg+",
+        "lightsecagg",
+        "committee",
+        "flamingo",
+    }
     assert {one.protocol.hamming for one in xclp} == {
         "paillier",
         "naor-pinkas",

@@ -27,7 +27,7 @@ def with_keys(scenario: Scenario, **keys: object) -> Scenario:
 @pytest.mark.parametrize(
     ("keys", "transport", "seed"),
     [
-        ({"recovery": "shamir"}, "reliable", 1),
+        ({"recovery": "secure"}, "reliable", 1),
         ({"recovery": "restart", "rounds": 2}, "datagram", 2),
     ],
 )
@@ -43,7 +43,7 @@ def test_random_mixtures_of_faults_break_no_promise_of_xclp(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+@pytest.mark.parametrize("recovery", ["restart", "secure"])
 @pytest.mark.parametrize(("clients", "struck"), [(10, (0, 5, 9)), (5, range(5))])
 def test_no_crash_in_the_main_scenario_breaks_a_promise(clients: int, struck: Sequence[int], recovery: str) -> None:
     """Crashes of all of five clients, and of three of its ten, which take the same steps as the others.
@@ -65,7 +65,7 @@ def test_no_crash_in_the_main_scenario_breaks_a_promise(clients: int, struck: Se
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+@pytest.mark.parametrize("recovery", ["restart", "secure"])
 def test_pairs_of_crashes_in_a_small_federation_break_no_promise(
     small: Scenario, recovery: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,5 +78,5 @@ def test_pairs_of_crashes_in_a_small_federation_break_no_promise(
     assert len(findings.verdicts) > 200
     occurring = [fault for one in findings.verdicts for fault in one.faults if fault.get("occurrence") == 2]
     twice = {fault.get("before") or fault.get("after") for fault in occurring}
-    # With `restart`, a loss lets the clients mask their sums a second time; with `shamir`, the sum goes on as it is.
+    # With `restart`, a loss lets the clients mask their sums a second time; with `secure`, the sum goes on as it is.
     assert twice == ({"rowsums.mask"} if recovery == "restart" else set())

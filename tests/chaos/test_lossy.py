@@ -24,7 +24,7 @@ NAMED = {one.name: one for one in CONFIGURATIONS}
 
 def test_late_shares_do_not_lose_the_client_that_already_has_the_sum(small: Scenario) -> None:
     """The next round is called while the client still waits for shares: the sum that it has received counts."""
-    protocol = structs.replace(small.protocol, recovery="shamir", rounds=2, deadline="10s")
+    protocol = structs.replace(small.protocol, recovery="secure", rounds=2, deadline="10s")
     network = structs.replace(small.network, topology="mesh")
     late = Fault(kind="delay", party="client/0", peer="client/3", message="DealtShares", by="4s")
     found = verdict(structs.replace(small, protocol=protocol, network=network, fault=(late,)))

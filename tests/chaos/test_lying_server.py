@@ -28,7 +28,7 @@ from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
 from tacit.scenarios.command.main import app
 
 SUM = Miniature("secure", clients=4, min_clients=2)
-SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "shamir", "secagg+ rows"))]
+SUMS = [SUM, *(Miniature(kind, clients=4, min_clients=2) for kind in ("restart", "secure rows", "secagg+ rows"))]
 VECTORS = ("secure", "secagg+", "committee", "lightsecagg", "flamingo")
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "library"
 
@@ -468,11 +468,11 @@ def test_a_program_is_parsed_from_its_own_text(miniature: Miniature) -> None:
     ("name", "changes", "kinds"),
     [
         ("xclp-digits", [], ["restart"]),
-        ("xclp-digits", ['protocol.recovery="shamir"'], ["shamir"]),
+        ("xclp-digits", ['protocol.recovery="secure"'], ["secure rows"]),
         ("xclp-digits", ['protocol.recovery="secagg+"'], ["secagg+ rows"]),
         ("training-secure-average", [], ["secure"]),
         ("fedavg-xclp-digits", ['training.averaging="secure"'], ["restart", "secure"]),
-        ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["shamir"]),
+        ("fedavg-xclp-digits", ['protocol.name="fedprop"'], ["secure rows"]),
         ("training-secure-average", ['training.averaging="plain"'], []),
         ("training-secure-average", ['training.averaging="secagg+"'], ["secagg+"]),
         ("training-secure-average", ['training.averaging="committee"', "sum.value_bits=12"], ["committee"]),
@@ -510,7 +510,7 @@ def test_the_command_replays_a_program() -> None:
         (["--program", "secure: start 9"], "numbers from 0 to 3"),
         (["--program", "secure: start 0; Survivors#1 twice"], "lies alone or moves alone"),
         (["--program", "secure: Survivors#1 bend"], "lies are omit"),
-        (["--program", "shamir: start 0"], "allowed: secure"),
+        (["--program", "secure rows: start 0"], "allowed: secure"),
         (["--pairs"], "--pairs cannot go with it"),
         (["--set", 'training.averaging="plain"'], "takes no secure sum"),
     ],

@@ -26,7 +26,7 @@ SINGLES = Plan(schedules=0, quick=True)
 
 @pytest.fixture
 def with_shamir(small: Scenario) -> Scenario:
-    return structs.replace(small, protocol=structs.replace(small.protocol, recovery="shamir"))
+    return structs.replace(small, protocol=structs.replace(small.protocol, recovery="secure"))
 
 
 def failures(scenario: Scenario, plan: Plan = SINGLES) -> dict[str, Failure]:

@@ -193,7 +193,7 @@ PLANTED: dict[Plant, Miniature] = {
     only_the_last_model_is_remembered: sum_of("secure", 4),
     forgotten_in_a_crash: sum_of("secagg+", 9),
     no_personal_mask: sum_of("secure", 9),
-    no_mask_of_the_owner: sum_of("shamir", 4),
+    no_mask_of_the_owner: sum_of("secure rows", 4),
 }
 
 
@@ -465,7 +465,7 @@ def test_a_server_that_lies_about_presence_is_found(lie: str, monkeypatch: pytes
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ("secagg+", "committee", "lightsecagg", "flamingo", "restart", "shamir"))
+@pytest.mark.parametrize("kind", ("secagg+", "committee", "lightsecagg", "flamingo", "restart", "secure rows"))
 def test_lies_about_presence_break_no_promise(kind: str) -> None:
     miniature = sum_of(kind, 6 if kind == "flamingo" else 4, 2 if kind == "restart" else 3)
     programs = single_lies(run_trial(miniature, ()).outcome.sent, range(miniature.clients))

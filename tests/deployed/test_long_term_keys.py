@@ -21,7 +21,7 @@ from tacit.sim.deployed.spoke import RefusedError
 from tests.deployed.test_runs import XCLP, rows
 from tests.deployed.together import Together
 
-SIGNED = [*XCLP, "protocol.identity=signed", "protocol.recovery=shamir"]
+SIGNED = [*XCLP, "protocol.identity=signed", "protocol.recovery=secure"]
 
 
 @pytest.fixture(scope="module")

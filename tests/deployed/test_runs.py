@@ -1,6 +1,7 @@
 """Runs over TLS: the results and bytes of the simulator, and one folder for the records of all processes."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
 from tests.deployed.together import Together
 
+ROOT = Path(__file__).parents[2]
 SMALL = ["data.limit=90", "data.clients=3", "network.latency=0ms", "protocol.deadline=20s", "fault=[]"]
 XCLP = [*SMALL, "protocol.hamming=plaintext", "protocol.bits=64", "expect.lost=[]"]
 
@@ -32,8 +34,23 @@ def assert_alike(real: Result, simulated: Result) -> None:
     assert sorted(byte_rows(real.folder), key=str) == sorted(byte_rows(simulated.folder), key=str)
 
 
-def test_labels_and_bytes_equal_those_of_the_simulator(tmp_path: Path) -> None:
-    scenario = load("xclp-digits", XCLP)
+ROWS = ["data.clients=6", "protocol.rounds=2"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [*ROWS, "protocol.recovery=lightsecagg", "protocol.identity=signed"],
+        [*ROWS, "protocol.recovery=two-servers"],
+        pytest.param([*ROWS, "protocol.recovery=flamingo"], marks=pytest.mark.long),
+    ],
+)
+def test_labels_and_bytes_equal_those_of_the_simulator(changes: list[str], tmp_path: Path) -> None:
+    shutil.copy(ROOT / "examples" / "own_sum.py", tmp_path)
+    text = (ROOT / "scenarios" / "library" / "xclp-digits.toml").read_text(encoding="utf-8")
+    (tmp_path / "rows.toml").write_text('plugins = ["own_sum.py"]\n' + text, encoding="utf-8")
+    scenario = load(tmp_path / "rows.toml", [*XCLP, *changes])
     together = Together(scenario, tmp_path)
     real = together.run()
     assert real.equals_plaintext

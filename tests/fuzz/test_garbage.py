@@ -52,7 +52,7 @@ VARIANTS: dict[str, Callable[[], Hamming]] = {
     "naor-pinkas": lambda: NaorPinkasHamming(BITS, find_group("p256")),
     "direct": lambda: DirectHamming(BITS),
 }
-RECOVERIES = {"restart": Restart, "shamir": Shamir}
+RECOVERIES = {"restart": Restart, "secure": Shamir}
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ class Tampering:
 
 
 CONFIGURATIONS = (
-    ("plaintext", "restart"), ("plaintext", "shamir"), ("paillier", "restart"), ("iknp", "restart"),
+    ("plaintext", "restart"), ("plaintext", "secure"), ("paillier", "restart"), ("iknp", "restart"),
     ("naor-pinkas", "restart"), ("direct", "restart"),
 )  # fmt: skip
 

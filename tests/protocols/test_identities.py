@@ -39,14 +39,14 @@ from tacit.sim.world import World
 SIZES = [4, 3, 3, 4, 2, 3, 3, 2, 3, 4]
 NAMES = tuple(f"client/{i}" for i in range(len(SIZES)))
 KNOWN = Identities.simulated(7)
-RECOVERIES = {"restart": Restart, "shamir": Shamir, "secagg+": InGraph}
+RECOVERIES = {"restart": Restart, "secure": Shamir, "secagg+": InGraph}
 
 
 def notes(run, text: str) -> list[str]:
     return [event.party for event in run.events if text in event.note]
 
 
-def signed(federation, make_shards, recovery: str = "shamir", **given):
+def signed(federation, make_shards, recovery: str = "secure", **given):
     return federation(make_shards(SIZES), recovery=RECOVERIES[recovery](), identities=KNOWN, **given)
 
 
@@ -82,7 +82,7 @@ def test_the_payload_of_signed_runs_by_type_equals_the_formula(federation, make_
 
 
 @pytest.mark.parametrize("step", ["rowsums.deal", "rowsums.mask", "rowsums.agree", "rowsums.reveal"])
-@pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
+@pytest.mark.parametrize("recovery", ["secure", "secagg+"])
 def test_clients_lost_at_any_step_are_left_out_of_a_signed_run(
     federation, make_shards, recovery: str, step: str
 ) -> None:
@@ -192,7 +192,7 @@ def test_keys_of_an_earlier_round_or_attempt_are_refused(federation, make_shards
     assert all(1 in client.results and 2 not in client.results for client in run.clients)
 
 
-@pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
+@pytest.mark.parametrize("recovery", ["secure", "secagg+"])
 def test_a_list_of_participants_that_differs_between_clients_is_refused(federation, make_shards, recovery: str) -> None:
     """client/0 is shown that client/9 left during the set-up: with this list, signatures of second keys are invalid."""
 
@@ -266,7 +266,7 @@ def test_keys_of_an_earlier_set_up_in_the_same_round_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("recovery", ["shamir", "secagg+"])
+@pytest.mark.parametrize("recovery", ["secure", "secagg+"])
 def test_different_views_of_the_survivors_are_not_answered(federation, make_shards, recovery: str) -> None:
     """Half of the clients are shown U3 without client/9: no set has seven signatures, so no share is revealed."""
 

@@ -155,7 +155,7 @@ def kinds_made(variant: str, recovery) -> set[str]:
         made |= {"transfer exponent"}
     if variant == "iknp":
         made |= {"base seeds", "base choices"}
-    if recovery.name == "shamir":
+    if recovery.name == "secure":
         made |= {"personal seed"}
     return made
 

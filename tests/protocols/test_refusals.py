@@ -19,13 +19,19 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.fixed_point import decode
 from tacit.protocols.crypto.sealing import PairChannel
+from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.sums import quorum, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.refusal import Least, enter, may_answer, sum_done, sum_masked
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
+from tacit.protocols.sums.sum import Sum
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
+from tacit.protocols.xclp.rowsums_by_sum import BySum, OwnRows
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.compute import Free
 from tacit.sim.faults import Crash, Fault
@@ -53,7 +59,7 @@ class Member(Client):
         try:
             for _ in range(self.times):
                 await self.part(self)
-        except (DismissedError, NoAnswer, BadValues) as end:
+        except (DismissedError, NoAnswer, BadValues, Withdrawn) as end:
             self.ending = str(end)
 
 
@@ -376,6 +382,110 @@ def test_rows_are_opened_only_for_enough_clients_with_labels() -> None:
     assert sorted(run.refused("reveal shares: 2 clients with labels are fewer than 3")) == list(NAMES[:3])
     assert not run.senders(Revealed)
     assert played(plan, rows(Shamir())).senders(Revealed) == Counter(NAMES[:3])
+
+
+class InTheClear(Sum):
+    """A sum that hides nothing: the server gets each vector."""
+
+    name, description, agrees = "in the clear", "for tests", False
+
+    async def client(self, me: Client, vector: Any, group: Any, settings: Any) -> None:
+        me.send(me.server, MaskedRows(settings.joined(vector)))
+
+
+BY_SUM = BySum(dict.fromkeys(NAMES, InTheClear(of_run=Assumed(5, 0, 0))))
+
+
+def in_the_clear(found: dict[str, np.ndarray], labeled: Sequence[str] = NAMES) -> Making:
+    """The part of a client in a sum of rows by a sum that hides nothing; what it gets is `found`.
+
+    Client i adds 2^i to each row.
+    """
+    where = {name: np.arange(2 * i, 2 * i + 2) for i, name in enumerate(NAMES)}
+    least = Least(3, frozenset(labeled))
+
+    def of(secrets: dict[str, SharedSecret]) -> Part:
+        async def take(me: Client) -> None:
+            own = np.full((10, 2), float(1 << NAMES.index(me.name)) if me.name in labeled else 0.0)
+            found[me.name] = decode(await BY_SUM.client(me, Scores(own, where, secrets, 32, least), 20.0), 32)
+
+        return take
+
+    return of
+
+
+async def summed_by(server: Liar, names: Sequence[str], over: Sequence[str], labeled: Sequence[str] = NAMES) -> None:
+    """Sum the vectors of those `over`, and give all of `names` their rows."""
+    server.advance(1, 1)
+    server.broadcast(names, Summing(list(names)))
+    sent = (await server.collect(MaskedRows, [name for name in names if name in labeled], deadline=WAIT)).answers
+    vectors = [read(sent[name].values, [4 * len(names)])[0] for name in over if name in sent]
+    blocks = np.split(sum(vectors, np.zeros(4 * len(names), np.uint64)), len(names))
+    for name, block in zip(names, blocks, strict=True):
+        server.send(name, OwnRows(list(over), joined([block])))
+    await asyncio.sleep(WAIT)
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_rows_by_a_sum_are_those_of_exactly_the_clients_in_it_and_only_for_their_owner(data: st.DataObject) -> None:
+    over = sorted(data.draw(st.sets(st.sampled_from(NAMES), min_size=3)))
+    names, labeled = ([name for name in NAMES if name in over or data.draw(st.booleans())] for _ in range(2))
+    found: dict[str, np.ndarray] = {}
+    played(lambda server: summed_by(server, names, over, labeled), in_the_clear(found, labeled))
+    expected = float(sum(1 << NAMES.index(name) for name in over))
+    assert {*found} == {*over} | ({*names} - {*labeled})
+    assert all((own == expected).all() for own in found.values())
+
+
+def test_vectors_of_rows_look_random_and_need_the_owner() -> None:
+    """A server to which a sum shows all vectors still reads no row of them."""
+    seen: list[np.ndarray] = []
+
+    async def plan(server: Liar) -> None:
+        server.advance(1, 1)
+        server.broadcast(NAMES, Summing(list(NAMES)))
+        sent = (await server.collect(MaskedRows, NAMES, deadline=WAIT)).answers
+        seen.extend(read(sent[name].values, [20])[0].reshape(5, 4) for name in NAMES)
+
+    played(plan, in_the_clear({}))
+    for place, blocks in enumerate(seen):
+        assert not blocks[place].any()
+        others = decode(np.delete(blocks, place, axis=0), 32)
+        assert (np.abs(others) > 1000).mean() > 0.9 and len(np.unique(others)) == others.size
+
+
+@pytest.mark.parametrize(
+    ("over", "problem"),
+    [
+        (NAMES[:2], "2 clients with labels are fewer than 3"),
+        (NAMES[1:], "not the sum over clients with labels"),
+        ((*NAMES, "client/9"), "not the sum over clients with labels"),
+        ((*NAMES[:2], *NAMES[:2]), "not the sum over clients with labels"),
+    ],
+)
+def test_rows_over_others_than_clients_with_labels_are_refused(over: Sequence[str], problem: str) -> None:
+    found: dict[str, np.ndarray] = {}
+    run = played(lambda server: summed_by(server, NAMES, over), in_the_clear(found))
+    assert problem in run.members[0].ending and "client/0" not in found
+
+
+def test_rows_are_summed_by_a_sum_only_with_enough_clients_with_labels() -> None:
+    run = played(lambda server: summed_by(server, NAMES[:4], NAMES[:2]), in_the_clear({}, NAMES[:2] + NAMES[4:]))
+    assert sorted(run.refused("take part in a sum: 2 clients with labels are fewer than 3")) == list(NAMES[:4])
+    assert not run.senders(MaskedRows)
+
+
+def test_rows_are_masked_for_a_sum_once_an_attempt_even_after_a_crash() -> None:
+    async def plan(server: Liar) -> None:
+        server.advance(1, 1)
+        for names in (NAMES, NAMES[1:], NAMES):
+            server.broadcast(NAMES, Summing(list(names)))
+            await asyncio.sleep(2.0)
+
+    run = played(plan, in_the_clear({}), faults=[Crash("client/1", after="rowsums.mask", back_after=3.0)])
+    assert max(run.senders(MaskedRows).values()) == 1
+    assert run.refused("mask for a second set in one attempt") == ["client/1"]
 
 
 @given(st.data())

@@ -47,7 +47,7 @@ def every_choice() -> list[Scenario]:
                     structs.replace(plain, data=few, protocol=structs.replace(plain.protocol, hamming=hamming))
                 )
         if choices.get("protocol.recovery") == "restart":
-            found.append(structs.replace(plain, protocol=structs.replace(plain.protocol, recovery="shamir")))
+            found.append(structs.replace(plain, protocol=structs.replace(plain.protocol, recovery="secure")))
         if name == "xclp":
             changed = {"recovery": "secagg+", "identity": "signed"}
             found.append(structs.replace(plain, protocol=structs.replace(plain.protocol, **changed)))

@@ -1,6 +1,7 @@
 """Everything that sums takes any secure sum, ours and a plugin's: results equal the oracle, whoever is lost.
 
-The uses are averages of models, votes, private cells, and a user's own protocol of two sums and a histogram.
+The uses are averages of models, votes, private cells, sums of rows in XCLP, and a user's own protocol of two sums and a
+histogram.
 """
 
 import shutil
@@ -79,7 +80,16 @@ sum = "{sum}"
 epsilon = 8.0
 clip = 5.0
 """
-USES = {"averages": AVERAGES, "votes": VOTES, "parts": PARTS, "cells": CELLS}
+ROWS = """
+[protocol]
+name = "xclp"
+hamming = "plaintext"
+bits = 64
+k = 3
+recovery = "{sum}"
+deadline = "10s"
+"""
+USES = {"averages": AVERAGES, "votes": VOTES, "parts": PARTS, "cells": CELLS, "rows": ROWS}
 
 MINE = """
 from typing import Annotated
@@ -167,11 +177,11 @@ def steps_of(path: Path) -> list[str]:
     """The steps of a client in the sum and its set-up, in the scenario at `path`."""
     scenario = load(path)
     steps = [one.name for one in PROTOCOLS[scenario.protocol.name].steps_with(scenario) if one.role == "client"]
-    return [name for name in steps if name.partition(".")[0] in ("setup", "sum", "keys", "ring", "split")]
+    return [name for name in steps if name.partition(".")[0] in ("setup", "sum", "keys", "ring", "split", "rowsums")]
 
 
-def crash(step: str) -> str:
-    return f'fault=[{{kind = "crash", party = "client/2", at = "{step}"}}]'
+def crash(step: str, occurrence: int = 1) -> str:
+    return f'fault=[{{kind = "crash", party = "client/2", at = "{step}", occurrence = {occurrence}}}]'
 
 
 def equals(use: str, write: Callable[[str, str], Path], result: Result, out: Path) -> bool | None:

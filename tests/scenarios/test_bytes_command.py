@@ -45,7 +45,7 @@ def sweep_folder(tmp_path_factory: pytest.TempPathFactory, quick_text: str) -> P
     """The folder of a sweep over choices of the protocol; half of the runs lose a client."""
     folder = tmp_path_factory.mktemp("swept")
     (folder / "quick.toml").write_text(quick_text)
-    over = ("--over", "protocol.recovery=restart,shamir", "--over", "fault.0.time=0.06,5min", "--seeds", "2")
+    over = ("--over", "protocol.recovery=restart,secure", "--over", "fault.0.time=0.06,5min", "--seeds", "2")
     changes = ("--set", "fault=[{party='client/1', time=0}]", "--set", "expect={}")
     assert tacit("sweep", folder / "quick.toml", *over, *changes, "--out", folder / "many").exit_code == 0
     return folder / "many"
@@ -73,7 +73,7 @@ def test_a_sweep_has_a_line_for_each_combination(swept: list[dict[str, str]]) ->
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0] == "many: means over the completed runs"
-    found = [line.split() for line in lines if line.split()[:1] in (["restart"], ["shamir"])]
+    found = [line.split() for line in lines if line.split()[:1] in (["restart"], ["secure"])]
     heads = " ".join(done.stdout.split())
     assert len(found) == 4 and "fault 0 (crash" in heads and "client/1) time" in heads
     for words in found:

@@ -207,10 +207,10 @@ def test_bytes_are_exact_and_add_up(quick: Path) -> None:
 @pytest.mark.parametrize("changes", [
     ["protocol.hamming=paillier", "protocol.key_bits=512", "protocol.insecure_keys=true", "protocol.rows=paper"],
     pytest.param(
-        ["protocol.hamming=iknp", "network.topology=mesh", "protocol.recovery=shamir", "protocol.rounds=2"],
+        ["protocol.hamming=iknp", "network.topology=mesh", "protocol.recovery=secure", "protocol.rounds=2"],
         marks=pytest.mark.long,
     ),
-    ["data.partition=dirichlet:0.5", "protocol.recovery=shamir"],
+    ["data.partition=dirichlet:0.5", "protocol.recovery=secure"],
 ])  # fmt: skip
 def test_bytes_are_printed_beside_the_formula(quick: Path, changes: list[str]) -> None:
     arguments = [part for change in changes for part in ("--set", change)]

@@ -21,7 +21,7 @@ XCLP = [
     "data.limit=60",
     "protocol.rounds=1",
     "protocol.hamming=plaintext",
-    "protocol.recovery=shamir",
+    "protocol.recovery=secure",
 ]
 
 

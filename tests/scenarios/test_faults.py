@@ -245,7 +245,7 @@ def chosen(name: str = "xclp", averaging: str = "plain", **choices: str) -> Scen
 
 
 def test_allowed_steps_and_messages_follow_from_the_choices_of_xclp() -> None:
-    restart, shamir = chosen(), chosen(recovery="shamir", hamming="iknp")
+    restart, shamir = chosen(), chosen(recovery="secure", hamming="iknp")
     assert "rowsums.deal" in steps_of(shamir) and "rowsums.deal" not in steps_of(restart)
     assert set(steps_of(restart)) < set(steps_of(shamir))
     assert set(steps_of(restart, ["server"])) | set(steps_of(restart, ["client"])) == set(steps_of(restart))

@@ -24,7 +24,7 @@ def printed(*arguments: object) -> str:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["protocol.hamming=paillier", "protocol.recovery=shamir"],
+        ["protocol.hamming=paillier", "protocol.recovery=secure"],
         ["protocol.hamming=paillier", "protocol.packing=none", "network.topology=mesh", "protocol.bits=16"],
         ["protocol.hamming=iknp", "protocol.recipe=authors-code", "protocol.rounds=2", "data.clients=3"],
         ["protocol.hamming=naor-pinkas", "protocol.bits=8", "data.limit=12", "data.labeled=0.5", "data.clients=3"],

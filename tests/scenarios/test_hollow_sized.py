@@ -17,7 +17,7 @@ CALM = ["fault=[]", "expect={outcome='completed'}", 'network.latency="40ms"', "p
 
 VARIANTS = {
     "plaintext": [],
-    "paillier": ["protocol.recovery=shamir"],
+    "paillier": ["protocol.recovery=secure"],
     "paillier unpacked": ["protocol.packing=none", "protocol.bits=16", "network.topology=mesh"],
     "paillier fresh": ["protocol.rerandomise=fresh", "protocol.bits=33", "data.limit=16"],
     "iknp": ["protocol.rounds=2", "data.clients=3", "protocol.recipe=authors-code"],

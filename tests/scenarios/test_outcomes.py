@@ -49,7 +49,7 @@ def lost(result: Result) -> dict[str, list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize("step", ["setup.keys", "setup.seed", "hamming.collect", "influence.solve", "rowsums.sum"])
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+@pytest.mark.parametrize("recovery", ["restart", "secure"])
 def test_a_lost_server_is_reported_by_every_client(quick: Path, recovery: str, step: str) -> None:
     result = outcome_of(quick, crashes(f'party="server", at="{step}"'), f"protocol.recovery={recovery}")
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
@@ -99,7 +99,7 @@ def test_too_few_clients_abort_with_numbers_and_names(quick: Path) -> None:
 
 
 def test_fewer_than_the_threshold_abort_with_numbers_and_names(quick: Path) -> None:
-    shared = ["protocol.recovery=shamir", "protocol.threshold=4", "protocol.min_clients=2"]
+    shared = ["protocol.recovery=secure", "protocol.threshold=4", "protocol.min_clients=2"]
     result = outcome_of(quick, crashes('party="client/3", at="rowsums.mask"'), *shared)
     assert (result.outcome, exit_code(result, Expect())) == ("aborted", 3)
     assert "3 clients" in result.reason and "protocol.threshold is 4" in result.reason and "client/3" in result.reason

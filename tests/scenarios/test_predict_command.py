@@ -59,7 +59,7 @@ def test_a_run_that_does_not_fit_into_memory_can_be_predicted(quick: Path, monke
 
 
 def test_the_cheapest_choice_is_named(quick: Path) -> None:
-    over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "protocol.recovery=shamir,restart"]
+    over = ["--over", "protocol.hamming=plaintext,iknp", "--over", "protocol.recovery=secure,restart"]
     done = predict(quick, *over)
     assert done.exit_code == 0, done.output
     written = json.loads(predict(quick, *over, "--json", "-").stdout)

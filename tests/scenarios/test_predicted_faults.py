@@ -27,7 +27,7 @@ def crash(party: str, at: str, **others: Any) -> Tables:
 
 SECURE = {"averaging": "secure", "rounds": 3}
 SECAGG = {"averaging": "secagg+", "rounds": 3}
-SHAMIR = {"recovery": "shamir"}
+SHAMIR = {"recovery": "secure"}
 
 CASES: dict[str, tuple[str, Tables, list[Tables]]] = {
     # lossy TCP

@@ -49,15 +49,15 @@ def test_a_run_sends_only_messages_that_faults_may_name(scenario: Scenario) -> N
 
 
 CHANGES = [
-    ("xclp", {"network": {"topology": "mesh"}, "protocol": {"recovery": "shamir", "rounds": 2, "rows": "paper"}}),
+    ("xclp", {"network": {"topology": "mesh"}, "protocol": {"recovery": "secure", "rounds": 2, "rows": "paper"}}),
     ("xclp", {"protocol": {"planes": "orthogonal"}, "device": {"speed": 0.001}}),
     ("xclp", {"data": {"clients": 12, "limit": 60}, "protocol": {"recovery": "secagg+"}}),
     ("xclp", {"data": {"clients": 12, "limit": 60}, "protocol": {"recovery": "secagg+", "identity": "signed"}}),
-    ("xclp", {"protocol": {"recovery": "shamir", "identity": "signed", "hamming": "paillier", "packing": "slots"}}),
+    ("xclp", {"protocol": {"recovery": "secure", "identity": "signed", "hamming": "paillier", "packing": "slots"}}),
     ("xclp", {"protocol": {"identity": "signed"}, "network": {"topology": "mesh"}}),
     ("fedavg", {"data": {"clients": 5}, "training": {"averaging": "secure"}, "protocol": {"identity": "signed"}}),
     ("xclp", {"data": {"clients": 12, "labeled_clients": 5, "limit": 120}, "protocol": {"recipe": "authors-code"}}),
-    ("xclp", {"protocol": {"recipe": "authors-code", "recovery": "shamir"}}),
+    ("xclp", {"protocol": {"recipe": "authors-code", "recovery": "secure"}}),
     ("xclp", {"data": {"clients": 12, "limit": 60}, "protocol": {"recipe": "authors-code", "recovery": "secagg+"}}),
     ("fedprop", {"protocol": {"recipe": "authors-code"}}),
     ("xclp", {"data": {"limit": 24}, "protocol": {"hamming": "paillier", "packing": "none"}}),
@@ -95,7 +95,7 @@ WORLDS = [
 ]
 """Properties of links and machines that a scenario may have."""
 
-OVER = [("xclp", {"hamming": "iknp", "recovery": "shamir"}), ("fedavg+xclp", {}), ("fedct", {}), ("fedbuff", {})]
+OVER = [("xclp", {"hamming": "iknp", "recovery": "secure"}), ("fedavg+xclp", {}), ("fedct", {}), ("fedbuff", {})]
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_the_predicted_memory_of_many_registered_clients_equals_that_of_the_run(
     ("hamming", "recovery"),
     [
         ("plaintext", "restart"),
-        ("plaintext", "shamir"),
-        ("paillier", "shamir"),
+        ("plaintext", "secure"),
+        ("paillier", "secure"),
         ("iknp", "restart"),
-        ("naor-pinkas", "shamir"),
+        ("naor-pinkas", "secure"),
         ("direct", "restart"),
     ],
 )

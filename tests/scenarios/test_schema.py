@@ -72,7 +72,7 @@ def test_a_file_with_one_key_is_a_scenario_with_all_defaults(tmp_path: Path) -> 
         ),
         ("[protocol]\nthreshold = 1", r"protocol\.threshold: 1 is too small; allowed: 2 or more"),
         ("[protocol]\nthreshold = 11", r"protocol\.threshold: 11 is too large; allowed: 2 to 10 \(the clients\)"),
-        ('[protocol]\nrecovery = "shamr"', r"protocol\.recovery: .*; did you mean shamir\?"),
+        ('[protocol]\nrecovery = "secur"', r"protocol\.recovery: .*; did you mean secure\?"),
         ('[protocol]\ndeadline = "0s"', r"protocol\.deadline: 0 s lets no answer arrive; .*"),
         ("protocol = 3", r"protocol: 3 is of the wrong kind; allowed: a table"),
         ("fault = 3", r"fault: 3 is of the wrong kind; allowed: a list of tables, .*"),
@@ -286,7 +286,7 @@ _OF_INTEGERS = "training.averaging=lightsecagg sum.value_bits=12 fault=[] expect
     ("file", "changes", "key", "mended"),
     [
         ("fedavg-xclp-digits", ["training.mu=1.0"], "training.mu", "training.update=fedprox"),
-        ("xclp-digits", ["protocol.threshold=6"], "protocol.threshold", "protocol.recovery=shamir"),
+        ("xclp-digits", ["protocol.threshold=6"], "protocol.threshold", "protocol.recovery=secure"),
         ("xclp-digits", ["protocol.group=modp-2048"], "protocol.group", "protocol.hamming=naor-pinkas"),
         ("fedct-digits", ["attack.points=100"], "attack.points", "attack.kind=membership"),
         ("fedct-digits", ["byzantine.kind=flipped"], "byzantine.kind", "byzantine.clients=1"),
@@ -298,7 +298,7 @@ _OF_INTEGERS = "training.averaging=lightsecagg sum.value_bits=12 fault=[] expect
         ("training-dropouts", ["sum.value_bits=12"], "sum.value_bits", "training.averaging=secure"),
         ("training-secure-average", ["sum.clip=0.5"], "sum.clip", "sum.value_bits=12"),
         ("training-secure-average", ["sum.tolerated_dropouts=0.2"], "sum.tolerated_dropouts", _OF_INTEGERS),
-        ("xclp-digits", ["sum.corrupt_clients=0.1"], "sum.corrupt_clients", "protocol.recovery=shamir"),
+        ("xclp-digits", ["sum.corrupt_clients=0.1"], "sum.corrupt_clients", "protocol.recovery=secure"),
     ],
 )
 def test_unused_keys_are_listed_with_the_choice_that_uses_them(
@@ -359,7 +359,7 @@ def test_choices_without_secrecy_give_a_caution(quick: Path) -> None:
     insecure = load("xclp-digits", ["protocol.key_bits=512", "protocol.insecure_keys=true"])
     assert any("insecure" in line for line in cautions(insecure))
     assert any("rows" in line for line in cautions(load("xclp-digits", ["protocol.rows=paper"])))
-    shared = ["protocol.recovery=shamir", "protocol.threshold=5"]
+    shared = ["protocol.recovery=secure", "protocol.threshold=5"]
     assert any("threshold" in line for line in cautions(load("xclp-digits", shared)))
     assert cautions(load("xclp-digits", [*shared[:1], "protocol.threshold=6"])) == []
     assert cautions(load("xclp-digits", shared[:1])) == []

@@ -108,7 +108,7 @@ def test_a_threshold_of_half_or_less_has_no_effect_and_a_caution(quick: Path, th
     """With t = 2 of 4, the sum would continue without client/2 and client/3; instead it begins again."""
     lost = "".join(f'[[fault]]\nparty = "client/{i}"\nbefore = "rowsums.reveal"\n' for i in (2, 3))
     quick.write_text(quick.read_text().split("[expect]")[0] + lost)
-    scenario = load(quick, ["protocol.recovery=shamir", "protocol.min_clients=2", f"protocol.threshold={threshold}"])
+    scenario = load(quick, ["protocol.recovery=secure", "protocol.min_clients=2", f"protocol.threshold={threshold}"])
     assert (
         any("more than half of the clients in a sum are used instead" in line for line in cautions(scenario)) == warned
     )

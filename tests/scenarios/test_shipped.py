@@ -132,7 +132,7 @@ def test_the_robustness_scenarios_cover_all_faults_and_networks() -> None:
         "crash", "leave", "pause", "slow", "partition", "hold", "lose", "duplicate", "delay", "corrupt", "availability"
     }  # fmt: skip
     assert {(s.protocol.recovery, s.network.topology) for s in every} == {
-        (recovery, topology) for recovery in ("restart", "shamir") for topology in ("star", "mesh")
+        (recovery, topology) for recovery in ("restart", "secure") for topology in ("star", "mesh")
     }
     assert {s.network.transport for s in every if s.network.loss or s.fault} == {"reliable", "datagram"}
     assert {s.protocol.hamming for s in every} >= {"plaintext", "paillier", "iknp"}
@@ -146,13 +146,14 @@ def clients_without(*names: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("topology", ["star", "mesh"])
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+@pytest.mark.parametrize("recovery", ["restart", "secure"])
 def test_the_sets_of_clients_after_each_loss_equal_the_table_of_dropouts(
     result_of: Callable[[str], Result], recovery: str, topology: str
 ) -> None:
     """The rows of the table of dropouts: the clients in the graph, those whose labels count, and those that get
     labels."""
-    rounds = result_of(f"losses-{recovery}-{topology}").round_records
+    named = {"restart": "restart", "secure": "shamir"}[recovery]
+    rounds = result_of(f"losses-{named}-{topology}").round_records
     found = [(one.members, one.contributors, one.labeled) for one in rounds]
     assert found[0] == (clients_without("client/1"),) * 3  # lost in SecureHamming: not in any set
     assert found[1] == (clients_without("client/4"),) * 3  # cannot reach client/2: the later of the two is lost

@@ -42,7 +42,7 @@ from tacit.sim.faults import Fault
 TINY = ["protocol.hamming=plaintext", "protocol.bits=8", "protocol.k=3", "data.limit=60", "data.clients=6", "fault=[]"]
 TINY += ["expect={}", "protocol.oracle=false"]
 FOUR = [*TINY, "data.clients=4"]
-SHAMIR = "protocol.recovery=shamir"
+SHAMIR = "protocol.recovery=secure"
 FEDAVG = ["fault=[]", "expect={}", "training.rounds=1", "training.extra=0", "training.share=0.5", "data.clients=8"]
 FEDAVG += ["training.min_clients=3", "data.limit=100", "protocol.name=fedavg"]
 
@@ -143,7 +143,7 @@ def test_a_committee_is_lost_as_often_as_the_hypergeometric_tail_says(loss: str,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recovery", ["restart", "shamir"])
+@pytest.mark.parametrize("recovery", ["restart", "secure"])
 def test_several_dropouts_and_certain_losses_agree_with_the_formula(recovery: str) -> None:
     certain = 'fault=[{kind="crash",party="client/2",at="lsh.hash"}]'
     loaded = read("xclp-digits", [*TINY, f"protocol.recovery={recovery}", "protocol.min_clients=4", certain])
@@ -635,7 +635,7 @@ def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
     assert line.startswith("client.0.availability = ")
 
 
-@pytest.mark.parametrize("extra", [(), ("protocol.recovery=shamir",), ("training.averaging=secagg+",)])
+@pytest.mark.parametrize("extra", [(), ("protocol.recovery=secure",), ("training.averaging=secagg+",)])
 def test_thresholds_that_no_run_can_reach_are_errors_in_every_protocol(extra: tuple[str, ...]) -> None:
     few = ["data.clients=5", "public.size=0.4", "sum.value_bits=16", *TINY[:4], *TINY[5:], *extra]
     for protocol in sorted(set(PROTOCOLS) - {"flower"}):

@@ -292,7 +292,7 @@ def test_labels_by_xclp_beat_labels_alone_and_each_clients_own_propagation(tmp_p
 
 
 def test_steps_are_listed_in_the_order_of_the_run(tiny: Path) -> None:
-    changes = ["training.averaging=secure", "protocol.recovery=shamir"]
+    changes = ["training.averaging=secure", "protocol.recovery=secure"]
     result = ran(tiny, *changes, name="fedavg+xclp")
     first = [row[0] for row in rows(result, "SELECT step FROM steps WHERE party = 'client/0' ORDER BY entered")]
     steps = PROTOCOLS["fedavg+xclp"].steps_with(load(tiny, ["protocol.name=fedavg+xclp", *changes]))
