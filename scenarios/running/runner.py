@@ -246,9 +246,9 @@ def _carry_out(
         again = len(earlier.resumed) * scenario.training.checkpoint_every
         result.randomised = with_rounds_again(result.randomised, again)
     result.vulnerability = vulnerability
-    with suppress(sqlite3.Error, Problem):
+    with suppress(sqlite3.Error, Problem, FolderError):  # a record that a full disk left without tables has neither
         result.energy = energy_of(scenario, folder.path / "run.sqlite")
-    with suppress(sqlite3.Error, Problem):
+    with suppress(sqlite3.Error, Problem, FolderError):
         result.client_seconds = client_seconds(folder.path / "run.sqlite")
     if simulation is not None and result.outcome == "completed" and not result.lost:
         with suppress(Exception):  # a plugin's formula failed: readers compute it again and report the error

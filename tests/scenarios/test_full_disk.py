@@ -44,6 +44,15 @@ def test_a_disk_filled_during_a_run_is_reported_in_one_line_and_in_the_result(qu
     assert not (small_disk / "out" / "labels.csv").exists()
 
 
+@pytest.mark.parametrize("taken", [90_000, 110_000, 130_000])
+def test_a_record_that_a_full_disk_leaves_empty_is_reported_as_such(quick: Path, small_disk: Path, taken: int) -> None:
+    (small_disk / "taken").write_bytes(bytes(taken))
+    done = tacit("run", quick, "--out", small_disk / "out")
+    assert (done.returncode, done.stderr) == (1, "")
+    record = json.loads((small_disk / "out" / "result.json").read_text())
+    assert record["outcome"] == "failed" and record["reason"].startswith("the run's folder could not be written: ")
+
+
 def test_a_full_disk_is_reported_in_one_line(quick: Path, small_disk: Path) -> None:
     (small_disk / "full").write_bytes(bytes(170_000))
     done = tacit("run", quick, "--out", small_disk / "out")
