@@ -93,12 +93,12 @@ def _setting(used: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[str]
         weights = _WEIGHTS.get(used.get("training.weighting", ""), "")
         share = used.get("training.share", 1.0)
         rounds = used["training.rounds"]
-        yield f"There were {rounds} rounds, each with a share of {share:g} of the clients; {sums}{numbers}{weights}."
+        yield f"Training took {rounds} rounds, each with a share of {share:g} of the clients; {sums}{numbers}{weights}."
         named |= {f"training.{key}" for key in ("averaging", "rounds", "share", "weighting")}
         named.add("sum.value_bits")
     if (how := used.get("cotraining.votes")) is not None and "cotraining.rounds" in used:
         votes = "the server saw each client's votes" if how == "plain" else f"votes were counted by {how} sums"
-        yield f"There were {used['cotraining.rounds']} rounds of co-training; {votes}."
+        yield f"Co-training took {used['cotraining.rounds']} rounds; {votes}."
         named |= {"cotraining.votes", "cotraining.rounds"}
     if "network.latency" in used:
         yield f"One-way latency was {used['network.latency']}."
