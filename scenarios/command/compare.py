@@ -156,15 +156,11 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
 
 
 def _unused(keys: Iterable[str], sides: tuple[Side, Side]) -> frozenset[str]:
-    """The `keys` that have an effect on neither run; empty if a scenario cannot be read without its
-    plugins."""
-    from tacit.scenarios.files.reading import ineffective
-    from tacit.scenarios.reporting.recorded import scenario_of
+    """The `keys` that have an effect on neither run."""
+    from tacit.scenarios.seeing.compare import unused_in
 
-    first, second = (scenario_of(side.folder) for side in sides)
-    if first is None or second is None:
-        return frozenset()
-    return ineffective(keys, first) & ineffective(keys, second)
+    first, second = (unused_in(side.folder, keys) for side in sides)
+    return first & second
 
 
 def _print_bytes(console: Console, sides: tuple[Side, Side]) -> None:

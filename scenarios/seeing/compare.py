@@ -3,7 +3,8 @@
 import itertools
 import tomllib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from msgspec import Struct
 
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import ACCURACY
+from tacit.scenarios.files.reading import ineffective, read
 from tacit.scenarios.running.folder import ByteRow, FolderError, byte_rows
 from tacit.scenarios.running.whole import check_folder
+from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.seeing.absences import Absence
 from tacit.scenarios.seeing.critical_path import Segment, seconds_by
 from tacit.scenarios.seeing.reading import losses_in, opened
@@ -31,6 +34,7 @@ __all__ = [
     "flat_keys",
     "keys_of",
     "read_side",
+    "unused_in",
 ]
 
 _CONTEXT = 2
@@ -183,6 +187,14 @@ def read_side(folder: Path) -> Side:
     with opened(folder) as connection:
         losses = losses_in(connection)
     return Side(folder, _outcome(folder), keys_of(folder), rows, seen.path(), losses, absences(folder, losses, seen))
+
+
+def unused_in(folder: Path, names: Iterable[str]) -> frozenset[str]:
+    """The keys among `names` that have no effect on the run in `folder`; none if its scenario cannot be read without
+    its plugins."""
+    with suppress(OSError, ScenarioError):
+        return ineffective(names, read(folder, without_data=True).scenario)
+    return frozenset()
 
 
 def differing_keys(one: Side, other: Side) -> dict[str, tuple[Any, Any]]:

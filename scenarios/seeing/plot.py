@@ -14,7 +14,7 @@ from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.running.folder import FolderError, Result, read_result
 from tacit.scenarios.running.whole import check_folder
-from tacit.scenarios.seeing.compare import keys_of
+from tacit.scenarios.seeing.compare import keys_of, unused_in
 from tacit.scenarios.seeing.reading import opened
 
 __all__ = ["FORMATS", "SCORE", "Curve", "X", "check_plot", "curves", "draw", "labels", "on_axes", "score_in"]
@@ -134,7 +134,7 @@ def _grouped(
     for places in groups.values():
         one = keys[places[0]]
         short = len(differ) <= _NAMED
-        label = ", ".join(f"{name} = {one.get(name, '-')}" for name in differ) if short else folders[places[0]].name
+        label = _values(folders[places[0]], one, differ) if short else folders[places[0]].name
         label = label or folders[places[0]].resolve().name * (len(places) == 1)
         seeds = len({keys[place].get("seed") for place in places})
         label += f"{' ' * bool(label)}({seeds} seeds)" * (seeds > 1)
@@ -210,14 +210,20 @@ def on_axes(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, 
             yield one, {"rounds": one["round"], "bytes": sent / 1e6, "time": one["ended"]}
 
 
+def _values(folder: Path, keys: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The values of the keys with these `names` in the run of `folder`; those without effect on it are marked."""
+    idle = unused_in(folder, [name for name in names if name in keys])
+    return ", ".join(f"{name} = {keys.get(name, '-')}{' (unused)' * (name in idle)}" for name in names)
+
+
 def labels(folders: Sequence[Path]) -> list[str]:
-    """Labels that distinguish the runs: the keys that differ, else the names of their folders."""
+    """Labels that distinguish the runs: the keys that differ, marked where unused, else the names of their folders."""
     keys = [keys_of(folder) for folder in folders] if len(folders) > 1 else []
     names = [name for name in dict.fromkeys(name for one in keys for name in one) if name not in ("name", "title")]
     differ = [name for name in names if any(one.get(name) != keys[0].get(name) for one in keys)]
     if not 0 < len(differ) <= _NAMED:
         return [folder.resolve().name for folder in folders]
-    found = [", ".join(f"{name} = {one.get(name, '-')}" for name in differ) for one in keys]
+    found = [_values(folder, one, differ) for folder, one in zip(folders, keys, strict=True)]
     alike = [label for label in found if found.count(label) > 1]
     return [f"{label} ({folder.name})" if alike else label for label, folder in zip(found, folders, strict=True)]
 

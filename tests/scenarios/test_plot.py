@@ -51,6 +51,17 @@ def test_a_figure_has_a_legend_and_is_the_same_each_time(two: list[Path]) -> Non
     assert Path("a.pdf").read_bytes().startswith(b"%PDF") and Path("a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_legend_marks_the_keys_without_effect(two: list[Path], tiny: Path) -> None:
+    keys = ["protocol.name=fedavg", "training.learning_rate=0.1", "training.mu=0.2"]
+    other = run(load(tiny, keys), out=tiny.parent / "other").folder  # only fedprox has training.mu
+    labels = [one.label for one in curves([two[0], other], "rounds", "accuracy")]
+    assert labels == ["training.mu = 0.01 (unused)", "training.mu = 0.2 (unused)"]
+    assert [one.label for one in curves([two[0], two[1]], "rounds", "accuracy")] == [
+        "training.learning_rate = 0.1",
+        "training.learning_rate = 0.5",
+    ]
+
+
 def test_runs_that_differ_in_the_seed_alone_are_one_curve(two: list[Path], tiny: Path) -> None:
     slow, fast = two
     keys = ["protocol.name=fedavg", "training.learning_rate=0.1"]
