@@ -270,8 +270,14 @@ class FederatedTraining(Declaration):
         return found if self.labels else [*found, *_small_cohort(tables, dealt)]
 
     def _untested(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        """A line if nobody can test the models of clients whose points are private, and clients are not asked to."""
-        if tables.training.evaluation != "none" or not tables.data.path:
+        """A line if the server cannot test the model, as parts of it or the points are private, and clients do not."""
+        if tables.training.evaluation != "none":
+            return []
+        wanted = 'training.evaluation = "plain" with data.held_out = 0.2 lets clients test the models'
+        if tables.model.private:
+            why = "model.private keeps parts of the model with the clients, and the rest alone predicts nothing"
+            return [f"no accuracy is measured: {why}; {wanted}"]
+        if not tables.data.path:
             return []
         try:
             parts = dealt().parts
@@ -279,7 +285,6 @@ class FederatedTraining(Declaration):
             return []
         if parts.test is not None or not is_outline(parts.held):
             return []
-        wanted = 'training.evaluation = "plain" with data.held_out = 0.2 lets clients test the models'
         return [f"no accuracy is measured: clients' points are private, and there are no test points; {wanted}"]
 
     def _propagation(self) -> Propagation | None:

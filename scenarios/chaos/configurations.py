@@ -46,6 +46,8 @@ _STANDS_STILL = ("sum.value_bits=8", "training.learning_rate=0.001")
 _COMMITTEE = tuple(one.replace("lightsecagg", "committee") for one in _CODED)
 _FLAMINGO = ("training.averaging=flamingo", "training.min_clients=2", "sum.decryptor_rounds=2", "data.clients=8")
 _GRAPH = ("training.averaging=secagg+", "training.min_clients=2")
+_TESTED = ("training.evaluation=plain", "data.held_out=0.3")
+_SUM_TESTED = ("training.evaluation=secure", "data.held_out=0.3")
 _SIGNED = ("protocol.identity=signed",)
 _CELLS = ("data.limit=60", "protocol.min_clients=3", "cells.count=3", "cells.steps=1")
 _SHAMIR = ("protocol.recovery=secure",)
@@ -245,4 +247,11 @@ CONFIGURATIONS = (
     _xclp("plaintext, lightsecagg, mesh, datagram", _PLAIN, _rows_by("lightsecagg", 0.34), _MESH, _DATAGRAM, points=40),
     _xclp("plaintext, committee, star, lossy TCP", _PLAIN, _rows_by("committee", 0.1), _TCP, points=40),
     _xclp("plaintext, flamingo, three rounds", _PLAIN, _rows_by("flamingo", 0.1), ("protocol.rounds=3",), points=40),
+    _training("fedavg", "plain, tested by clients", _TESTED, _DATAGRAM),
+    _training("fedavg", "secure, tested by clients in the sum", _SECURE, _SUM_TESTED),
+    _training("fedbuff", "tested by clients", _TESTED, ("training.buffer=2",)),
+    _training("fedbuff", "tested by clients, datagram", _TESTED, _DATAGRAM, ("training.buffer=2",)),
+    _training("fedbuff", "tested by clients, heartbeats", _TESTED, _BEATS, ("training.buffer=2",)),
+    _cotraining("fedct", "tested by clients, datagram", _TESTED, _DATAGRAM),
+    _cotraining("fedct", "secure votes, tested by clients in the sum", _VOTES, _SUM_TESTED),
 )

@@ -88,6 +88,7 @@ def model(
     from tacit.parties.learning.extras import MissingExtra
     from tacit.parties.learning.jobs import write_weights
     from tacit.scenarios.console import printing
+    from tacit.scenarios.files.reading import load
     from tacit.scenarios.files.trained import trained_network
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.running.whole import check_folder
@@ -99,11 +100,13 @@ def model(
     try:
         network = trained_network(folder, selected=selected, trust=trust)
         tensors, numbers = write_weights(network, path)
+        private = load(folder).model.private
     except MissingExtra as missing:
         raise FolderError(str(missing)) from None
     lines = [
         f"model     {path} ({tensors:,} tensors, {numbers:,} numbers, {path.stat().st_size:,} bytes)",
         f"network   {type(network).__name__}",
+        *[f"private   {', '.join(private)}: as built, since each client keeps its own (model.private)"] * bool(private),
         "load      from safetensors.torch import load_file",
         f"          network.load_state_dict(load_file({str(path)!r}))",
         f"start     tacit run FILE --set model.weights={path}",
