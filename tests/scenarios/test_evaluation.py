@@ -15,6 +15,7 @@ from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.observer import TrainedRound
 from tacit.protocols.federated.round import PRIVATE
 from tacit.scenarios.command.main import app
+from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.continuing import continue_for
 from tacit.scenarios.running.folder import FolderError, byte_rows
@@ -224,6 +225,17 @@ def test_clients_with_private_layers_test_the_model_with_their_own(file: Path) -
             assert Counts(spec, (), server.sent[client.name]).metrics["loss"] != pytest.approx(others["loss"])
     finally:
         simulation.close()
+
+
+def test_private_layers_without_tests_by_clients_are_cautioned(file: Path, tmp_path: Path) -> None:
+    changes = ["model.name=linear_embedding", "model.embedding=8", 'model.private=["head"]', "training.rounds=1"]
+    said = [cautions(load(file, [*changes, f"training.evaluation={one}"])) for one in ("none", "plain")]
+    assert [any("no accuracy is measured: model.private keeps" in line for line in lines) for lines in said] == [
+        True,
+        False,
+    ]
+    run(load(file, changes), out=tmp_path / "run", engine="inline")
+    assert "private   head: as built" in command("model", tmp_path / "run")
 
 
 def test_invalid_figures_are_left_out(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def test_a_run_is_continued_only_where_its_last_round_would_have_had_figures_any
         (["training.averaging=plain"], r'"secure" adds figures in the secure sum .* and training.averaging is "plain"'),
         (["data.held_out=0"], r'no points of their own to test on, and training.evaluation is "secure"'),
         (["protocol.name=dp-fedavg", "privacy.epsilon=8"], "figures of labels without noise, which dp-fedavg"),
-        (["protocol.name=fedbuff", "training.averaging=plain"], '"secure" lets all clients test one model, and in fed'),
+        (["protocol.name=fedbuff", "training.averaging=plain"], '"fedbuff" takes each model by itself'),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_an_error_before_the_run(file: Path, changes: list[str], message: str) -> None:
