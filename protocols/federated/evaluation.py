@@ -41,7 +41,7 @@ Nobody can check figures: a client can send any. As no noise covers them, `dp-fe
 too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -187,7 +187,7 @@ class Evaluation(Part):
         Step("client", EVALUATE, "test the new model on the points that it holds out, and send the figures"),
         Step("server", EVALUATE, "send the new model to be tested, and add the figures that come in time"),
     )
-    messages = (ModelToTest, Figures)
+    messages: Sequence[type[Message]] = (ModelToTest, Figures)
     keys_in = MappingProxyType({"training": (EvaluationKeys,)})
     uses = ("data.held_out",)
 

@@ -234,7 +234,7 @@ class FedBuffServer(FedAvgServer):
         until = min(call.until for call in self.at_work.values())
         seconds = max(0.0, until - self.world.loop.time())
         kinds: tuple[type[Message], ...] = (BufferedModel, *self.meanwhile)
-        gone = partial(self.are_gone, self.at_work) if self.meanwhile else None
+        gone = partial(self.are_gone, dict.fromkeys(self.at_work)) if self.meanwhile else None
         with self.incoming(kinds, {**self.at_work, **self.others}, deadline=seconds, over=gone) as arrivals:
             found = await arrivals.next()
         if found is None and self.are_gone(dict.fromkeys(self.at_work)):
