@@ -231,7 +231,7 @@ class Phases(Declaration):
         for number, part in enumerate(self.parts):
             if number:
                 found.append(((_OPENING,), replace(among, dimension=part.opens_with)))
-            found.append(((part,), part.summed(tables, replace(among, history=(among.names,) * number))))
+            found.append(((part,), replace(among, history=(among.names,) * number)))
         return found
 
     def sent_bytes(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:

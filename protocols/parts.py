@@ -320,7 +320,6 @@ class Phase(Part):
         return 64
 
     def summed(self, tables: Any, among: Among) -> Among:
-        """`among` with what the formulas of its parts ask of that sum."""
         keys, bits = tables.protocol, self.word_bits(tables.protocol, len(among.names))
         return replace(among, dimension=self.dimension(keys), word_bits=bits)
 
