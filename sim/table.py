@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from functools import lru_cache
 from types import new_class
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from msgspec import NODEFAULT, Meta, Struct, StructMeta, field, structs
 
@@ -48,6 +48,14 @@ class Keys(Struct, metaclass=Described, kw_only=True, frozen=True, forbid_unknow
     """
 
     moved: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which names the key that replaces a former one."""
+            new = type(self).moved.get(name)
+            hint = f": it is now {new}" if new else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     @classmethod
     def part_of(cls, whole: "Keys") -> Self:

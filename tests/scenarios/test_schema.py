@@ -344,6 +344,8 @@ def test_a_former_key_is_an_error_that_names_the_new_one(tmp_path: Path, old: st
     kind: type[Any] = {"training": Training, "protocol": ProtocolKeys}[table]
     with pytest.raises(TypeError, match=rf"{kind.__name__} has no key '{key}': it is now {re.escape(MOVED[old])}$"):
         kind(**{key: 0.5})
+    with pytest.raises(AttributeError, match=rf"{kind.__name__} has no attribute '{key}': it is now {MOVED[old]}$"):
+        getattr(kind(), key)
 
 
 def test_filled_in_defaults_of_a_run_folder_are_not_listed_as_unused(tmp_path: Path) -> None:
