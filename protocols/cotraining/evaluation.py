@@ -29,6 +29,7 @@ anything. The server learns the sums over the clients in the sum, and how many h
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.metrics import ClassCounts, counts_of
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
+from tacit.protocols.federated.keys import EvaluationKeys
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, figures_in, numbers_in
@@ -154,9 +156,6 @@ def _tested(
     return counts_of(found, labels, classes).ravel().astype("<f8").tobytes()
 
 
-_USES = ("training.evaluation", "data.held_out")
-
-
 class Evaluation(Part):
     """Federated evaluation as a part of co-training."""
 
@@ -165,7 +164,8 @@ class Evaluation(Part):
         Step("server", EVALUATE, "ask clients to test their models, and add the figures that come in time"),
     )
     messages = (LearnerToTest, Figures)
-    uses = _USES
+    keys_in = MappingProxyType({"training": (EvaluationKeys,)})
+    uses = ("data.held_out",)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         return {Figures.__name__: len(among.names) * 8 * among.classes**2}
@@ -188,7 +188,7 @@ class SummedEvaluation(Part):
 
     takes = (Step("client", EVALUATE, "test its model on the points that it holds out"),)
     messages = ()
-    uses = _USES
+    keys_in, uses = Evaluation.keys_in, Evaluation.uses
 
     def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
         share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
