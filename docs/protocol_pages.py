@@ -37,7 +37,7 @@ CALM = ("fault=[]", "expect={}", 'engine="inline"')
 ALIKE = {"fedavg-then-xclp": "fedavg+xclp", "dp-fedavg": "fedavg", "centralised": "local"}
 CHANGED = {
     "xclp": ("data.limit=40",),
-    "dp-fedavg": ("privacy.epsilon=8", 'training.weighting="equal"'),
+    "dp-fedavg": ("privacy.epsilon=8", 'training.weighting="equal"', "training.evaluation=none"),
     "centralised": ("data.clients=1",),
 }
 """The differences of a protocol's run from that of the configurations that chaos goes through."""

@@ -3,7 +3,7 @@
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
 | train.evaluate | LearnerToTest | server -> each client | 0 | test what you have learnt |
-| train.evaluate | Figures | client -> server | 8 C^2 | counts, float64 |
+| train.evaluate | LearnerFigures | client -> server | 8 C^2 | counts, float64 |
 
 Clients share no model, so each tests the one that it has. Figures are how many points of each of the C classes it
 predicts to be of each class (`metrics.ClassCounts`): learners of different kinds have no loss in common. The server
@@ -51,12 +51,16 @@ from tacit.sim.wire import Message
 
 __all__ = [
     "EVALUATION", "SUMMED_EVALUATION", "EvaluatingCotrainingClient", "EvaluatingCotrainingServer", "Evaluation",
-    "LearnerToTest", "SummedEvaluation", "tested_of",
+    "LearnerFigures", "LearnerToTest", "SummedEvaluation", "tested_of",
 ]  # fmt: skip
 
 
 class LearnerToTest(Message):
     announces: ClassVar[bool] = True
+
+
+class LearnerFigures(Figures):
+    """The figures of a client's own model."""
 
 
 def tested_of(server: CotrainingServer) -> Tested | None:
@@ -85,7 +89,7 @@ class EvaluatingCotrainingClient(CotrainingClient):
 
     async def _evaluate(self) -> None:
         with self.step(EVALUATE):
-            self.send(self.server, Figures(await self._counts(self.learnt)))
+            self.send(self.server, LearnerFigures(await self._counts(self.learnt)))
 
     async def _counts(self, state: bytes | None) -> bytes:
         """Test the learner with that `state` on the points that this client holds out; returns its figures."""
@@ -139,7 +143,7 @@ class EvaluatingCotrainingServer(CotrainingServer):
         with self.step(EVALUATE):
             self.advance(number, self.attempt + 1)
             self.broadcast(asked, LearnerToTest())
-            found = await self.collect(Figures, asked, deadline=self.settings.deadline)
+            found = await self.collect(LearnerFigures, asked, deadline=self.settings.deadline)
             counting = (True,) * self.settings.classes**2
             self.sent = understood(self, found.answers, lambda name, answer: figures_in(answer.sums, counting))
             self.tested_in = number
@@ -163,12 +167,12 @@ class Evaluation(Part):
         Step("client", EVALUATE, "test its model on the points that it holds out, and send the figures"),
         Step("server", EVALUATE, "ask clients to test their models, and add the figures that come in time"),
     )
-    messages = (LearnerToTest, Figures)
+    messages = (LearnerToTest, LearnerFigures)
     keys_in = MappingProxyType({"training": (EvaluationKeys,)})
     uses = ("data.held_out",)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
-        return {Figures.__name__: len(among.names) * 8 * among.classes**2}
+        return {"LearnerFigures": len(among.names) * 8 * among.classes**2}
 
     def waits(self, tables: Any) -> int:
         return 1

@@ -106,7 +106,7 @@ def test_a_secure_sum_of_votes_adds_the_same_figures(file: Path, tmp_path: Path,
     whole = expected(file, found)[""]
     assert {name: found.evaluation[name] for name in whole} == pytest.approx(whole)
     assert found.evaluation["clients"] == 4 and found.evaluation_by_client == {}
-    assert not {row.type for row in byte_rows(found.folder)} & {"Figures", "LearnerToTest"}
+    assert not {row.type for row in byte_rows(found.folder)} & {"LearnerFigures", "LearnerToTest"}
     assert command("bytes", found.folder, "--check")
     assert "held out, summed)" in command("run", found.folder, "--out", tmp_path / "again")
 
@@ -120,7 +120,7 @@ def test_bytes_are_predicted_and_follow_from_the_formula(file: Path, tmp_path: P
     assert predicted.virtual_seconds == pytest.approx(found.virtual_seconds)
     assert command("bytes", found.folder, "--check")
     tests = 0 if changes == SECURE else 2 if changes == ["training.evaluate_every=3"] else 4
-    assert (found.formula or {}).get("Figures", 0) == tests * 4 * 8 * 100
+    assert (found.formula or {}).get("LearnerFigures", 0) == tests * 4 * 8 * 100
     assert {"train.evaluate"} < {one.name for one in steps("fedct")}
 
 
@@ -137,7 +137,7 @@ def test_a_loss_while_testing_costs_the_figures_of_that_client_alone(
 ) -> None:
     struck = {
         "crash": 'kind = "crash"\nparty = "client/1"\nbefore = "train.evaluate"\noccurrence = 2\nback_after = "4s"',
-        "lose": 'kind = "lose"\nparty = "client/1"\nmessage = "Figures"\nprobability = 1',
+        "lose": 'kind = "lose"\nparty = "client/1"\nmessage = "LearnerFigures"\nprobability = 1',
     }[fault]
     (tmp_path / "tiny.toml").write_text(f"{TINY}[[fault]]\n{struck}\n")
     changes = ["network.transport=datagram"] if fault == "lose" else []
