@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tacit.protocols.federated import fedavg, fedprox, pseudo_labelled, scaffold
+from tacit.protocols.federated import fedprox, pseudo_labelled, scaffold
 from tacit.protocols.federated.fedmatch import fedmatch
 from tacit.protocols.federated.fedsiam import fedsiam
 from tacit.protocols.federated.mean_teacher import fedavg_mt
@@ -35,9 +35,14 @@ class Algorithm:
         return self.method(options)
 
 
+def fedavg(options: Options) -> Method:
+    """FedAvg: training on labels only."""
+    return Method()
+
+
 ALGORITHMS = {
-    "fedavg-then-xclp": Algorithm(fedavg.fedavg, predicts=True),
-    "fedavg": Algorithm(fedavg.fedavg, weighting="points"),
+    "fedavg-then-xclp": Algorithm(fedavg, predicts=True),
+    "fedavg": Algorithm(fedavg, weighting="points"),
     "fedavg+xclp": Algorithm(pseudo_labelled.fedavg_xclp),
     "fedprop": Algorithm(pseudo_labelled.fedprop),
     "fedprop+mt": Algorithm(pseudo_labelled.fedprop_mt),
@@ -47,10 +52,10 @@ ALGORITHMS = {
     "fedmatch": Algorithm(fedmatch),
     "fedsiam": Algorithm(fedsiam),
     "fedavg+mt": Algorithm(fedavg_mt),
-    "fedprox": Algorithm(fedavg.fedavg, update="fedprox", weighting="points"),
-    "scaffold": Algorithm(fedavg.fedavg, update="scaffold"),
-    "dp-fedavg": Algorithm(fedavg.fedavg, private=True),
-    "fedbuff": Algorithm(fedavg.fedavg, buffered=True),
+    "fedprox": Algorithm(fedavg, update="fedprox", weighting="points"),
+    "scaffold": Algorithm(fedavg, update="scaffold"),
+    "dp-fedavg": Algorithm(fedavg, private=True),
+    "fedbuff": Algorithm(fedavg, buffered=True),
 }
 
 
@@ -74,7 +79,7 @@ class Update:
 
 
 UPDATES = {
-    "fedavg": Update("nothing", lambda mu: fedavg.update(), weighting="points"),
+    "fedavg": Update("nothing", lambda mu: (), weighting="points"),
     "fedprox": Update("a proximal term", fedprox.update, weighting="points"),
     "scaffold": Update("control variates", lambda mu: scaffold.update()),
 }

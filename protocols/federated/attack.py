@@ -7,8 +7,8 @@ from tacit.parties.learning import jobs
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import Probe
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
-from tacit.protocols.federated.averaging import LocalModel
 from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.federated.fedavg import LocalModel
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message

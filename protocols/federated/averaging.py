@@ -2,7 +2,7 @@
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
-| train.update | LocalModel | client -> server | P, the additions' and 16 | `Plain`: model, weight and loss |
+| train.update | those of `fedavg` | client -> server | | `Plain`: model, weight and loss |
 | of the sum | those of the sum | | | `Secure`: any secure sum of `sums.registry`, with its set-up |
 | report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 
@@ -33,7 +33,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from msgspec import Struct
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
-from tacit.parties.learning.vectors import Layout, average, decode, encode
+from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.words import Quantised
@@ -52,20 +52,19 @@ from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.privacy.carried import Carried
+from tacit.protocols.rounds import rounds
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.keys import ClippedKeys, EncoderKeys
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
-from tacit.protocols.values import understood
-from tacit.sim.hollow import HollowArray, blank, hollow
+from tacit.sim.hollow import HollowArray, blank
 from tacit.sim.shares import rounded_down
-from tacit.sim.wire import Message
 
 __all__ = [
-    "ENOUGH", "FIGURES_BYTES", "Averages", "Averaging", "Expected", "Plain", "PlainAveraging", "Secure",
-    "SecureAveraging", "Update", "average_work", "colluding_of", "fewest_hidden", "figures_of", "update_in", "written",
+    "ENOUGH", "FIGURES_BYTES", "Averages", "Averaging", "Expected", "Hiding", "Plain", "PlainAveraging", "Record",
+    "Secure", "SecureAveraging", "Update", "colluding_of", "fewest_hidden", "figures_of", "written",
 ]  # fmt: skip
 
 
@@ -83,14 +82,6 @@ ENOUGH = "the round is over: enough models were received before yours"
 """The reason with which a client is dismissed from a round that called more clients than it needs."""
 
 
-class LocalModel(Message):
-    """A client's model. `figures`: weight and loss, float64; they are payload, as a secure sum also counts them."""
-
-    model: bytes
-    additions: list[bytes]
-    figures: bytes
-
-
 @dataclass(frozen=True)
 class Update:
     """A client's result of a round. Its `weight` is 0 if it had nothing to train on.
@@ -106,6 +97,23 @@ class Update:
     in_range: bool = True
     words: NDArray[np.uint64] | None = field(default=None, repr=False)
     figures: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, vectors: tuple[bytes, ...], figures: bytes, expected: "Expected") -> Self:
+        """The update of a client that sent these `vectors`, model first, with weight and loss in `figures`.
+
+        Raises ValueError if they are invalid.
+        """
+        if tuple(map(len, vectors)) != expected.sizes:
+            raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
+        if len(figures) != FIGURES_BYTES:
+            raise ValueError(f"weight and loss of {len(figures)} bytes, not {FIGURES_BYTES}")
+        weight, loss = _FIGURES.unpack(figures)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"weight(={weight}) must be >= 0")
+        if not all(np.isfinite(decode(*pair)).all() for pair in zip(vectors, expected.layouts, strict=True)):
+            raise ValueError("a model with numbers that are infinite or not a number, as where training diverges")
+        return cls(vectors, weight, loss)
 
 
 @dataclass(frozen=True)
@@ -129,24 +137,9 @@ class Expected:
         """How many numbers all vectors have."""
         return sum(layout.numbers for layout in self.layouts)
 
-
-def update_in(sent: LocalModel, expected: Expected) -> Update:
-    """Decode the update that a client sent. Raises ValueError if it is invalid."""
-    vectors = (sent.model, *sent.additions)
-    if tuple(map(len, vectors)) != expected.sizes:
-        raise ValueError(f"vectors of {[len(v) for v in vectors]} bytes, not {list(expected.sizes)}")
-    if len(sent.figures) != FIGURES_BYTES:
-        raise ValueError(f"weight and loss of {len(sent.figures)} bytes, not {FIGURES_BYTES}")
-    weight, loss = _FIGURES.unpack(sent.figures)
-    if not (math.isfinite(weight) and weight >= 0):
-        raise ValueError(f"weight(={weight}) must be >= 0")
-    if not all(map(_is_finite, vectors, expected.layouts)):
-        raise ValueError("a model with numbers that are infinite or not a number, as where training diverges")
-    return Update(vectors, weight, loss)
-
-
-def _is_finite(vector: bytes, layout: Layout) -> bool:
-    return bool(np.isfinite(decode(vector, layout)).all())
+    def work(self, models: int) -> dict[str, int]:
+        """The operations for the means of the vectors of `models` clients."""
+        return {"vector.add": models * self.numbers}
 
 
 def figures_of(update: Update) -> bytes:
@@ -170,9 +163,22 @@ class Averages:
     noise: Carried | None = None
 
 
+@dataclass(frozen=True)
+class Record(rounds.Record):
+    """The record of one round at the server: the cohort, the averaged clients with their mean loss, and why it was
+    `lost`."""
+
+    averaged: tuple[str, ...] = ()
+    loss: float = float("nan")
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.averaged
+
+
 class Averaging(Protocol):
-    """A way to average. `individual`: the server sees each client's vectors. `checks_ranges`: it refuses models with
-    numbers out of range.
+    """A way to average. `individual`: the server sees each client's vectors, and averages them itself (`fedavg`).
+    `checks_ranges`: it refuses models with numbers out of range.
 
     `copies` is the number of copies of a client's vectors that are held in a round. `requests`: those of a sum at whose
     end a client rests; None: it never does.
@@ -208,34 +214,27 @@ class Averaging(Protocol):
     def honest(self, min_clients: int) -> int:
         """The clients among `fewest` whose noise hides a client's part: neither its own nor those that collude."""
 
+
+class Hiding(Averaging, Protocol):
+    """A way to average in which the server sees the average alone."""
+
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
     ) -> None:
-        """Contribute `update`, if the server does not see it to an average of at least `fewest(least)` clients.
+        """Contribute `update` to an average of at least `fewest(least)` clients.
 
         `called`: the number of clients that the round calls by the scenario, of which shares collude or may be lost.
         """
 
     async def server(
-        self,
-        me: Server,
-        members: Sequence[str],
-        expected: Expected,
-        least: int,
-        deadline: float,
-        enough: int,
-        called: int,
+        self, me: Server, members: Sequence[str], expected: Expected, least: int, deadline: float, called: int
     ) -> Averages:
-        """Average over `members`, or the living ones. Raises Abort if fewer than `least` had trained.
-
-        With fewer than `members` required by `enough`, the server does not wait for the others; only if each client
-        sends its model alone (`individual`).
-        """
+        """Average over `members`, or the living ones. Raises Abort if fewer than `least` had trained."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """The server averages the models that arrive."""
+    """The server averages the models that arrive (`fedavg.FedAvgServer`)."""
 
     name: ClassVar[str] = "plain"
     individual: ClassVar[bool] = True
@@ -258,66 +257,6 @@ class Plain:
 
     def honest(self, min_clients: int) -> int:
         return max(1, min_clients - 1)
-
-    async def client(
-        self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
-    ) -> None:
-        model, *additions = update.vectors
-        me.send(me.server, LocalModel(model, additions, figures_of(update)))
-
-    async def server(
-        self,
-        me: Server,
-        members: Sequence[str],
-        expected: Expected,
-        least: int,
-        deadline: float,
-        enough: int,
-        called: int,
-    ) -> Averages:
-        updates = await self._first(me, members, expected, enough, deadline)
-        missing = [name for name in members if name not in updates]
-        if len(updates) < enough:
-            me.lose(missing, "its model never came: left out of this round's average")
-            me.dismiss(missing, f"your model did not come within {deadline:g} s")
-        else:
-            me.dismiss(missing, ENOUGH)
-        trained = {name: update for name, update in updates.items() if update.weight > 0}
-        require(len(trained), "clients with trained models", least)
-        weights = [update.weight for update in trained.values()]
-        work = average_work(len(trained), expected)
-        columns = list(zip(*(update.vectors for update in trained.values()), strict=True))
-        means = await me.compute(work, _means, columns, weights, expected)
-        loss = float(np.mean([update.loss for update in trained.values()]))
-        return Averages(tuple(trained), means, loss, {name: update.vectors for name, update in trained.items()})
-
-    @staticmethod
-    async def _first(
-        me: Server, members: Sequence[str], expected: Expected, enough: int, deadline: float
-    ) -> dict[str, Update]:
-        """Receive the first `enough` valid updates, in the order of `members`."""
-        found: dict[str, Update] = {}
-        left, end = tuple(members), me.world.loop.time() + deadline
-        while len(found) < enough and left and (seconds := end - me.world.loop.time()) > 0:
-            sent = await me.collect(LocalModel, left, deadline=seconds, quorum=enough - len(found))
-            found |= understood(me, sent.answers, lambda name, answer: update_in(answer, expected))
-            left = sent.missing
-            if me.are_gone(dict.fromkeys(left)):
-                break
-        return {name: found[name] for name in members if name in found}
-
-
-def average_work(models: int, expected: Expected) -> dict[str, int]:
-    """The operations for the means of the vectors of `models` clients."""
-    return {"vector.add": models * expected.numbers}
-
-
-@hollow(lambda columns, weights, expected: tuple(map(blank, expected.sizes)))
-def _means(columns: list[tuple[bytes, ...]], weights: list[float], expected: Expected) -> tuple[bytes, ...]:
-    return tuple(
-        average(column, weights if by_weight else None, layout)
-        for column, by_weight, layout in zip(columns, expected.weighted, expected.layouts, strict=True)
-    )
 
 
 def written(me: Server, means: Sequence[NDArray[np.float64]], expected: Expected) -> tuple[bytes, ...]:
@@ -476,7 +415,6 @@ class Secure:
         expected: Expected,
         least: int,
         deadline: float,
-        enough: int,
         called: int,
     ) -> Averages:
         total = await self.sum.total(me, members, self.settings(expected, least, deadline, called))

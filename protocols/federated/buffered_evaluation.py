@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning import metrics
+from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer, Evaluation
 from tacit.protocols.federated.fedbuff import OVER, FedBuffClient, FedBuffServer
-from tacit.protocols.federated.round import Called, Record
+from tacit.protocols.federated.round import Called
 from tacit.protocols.parts import Among
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, figures_in

@@ -18,7 +18,7 @@ from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.experiment.signals import AttackedMessages
-from tacit.protocols.federated import averaging, fedavg_then_xclp, secure_averages
+from tacit.protocols.federated import fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.attack import attacked_models
 from tacit.protocols.federated.auditing import audited_rounds, audited_rule
@@ -34,6 +34,7 @@ from tacit.protocols.federated.experiment import (
     trains,
     word_bits_of,
 )  # fmt: skip
+from tacit.protocols.federated.fedavg import LocalModel, TrainingRound
 from tacit.protocols.federated.keys import (
     CohortKeys,
     ExtraKeys,
@@ -47,7 +48,7 @@ from tacit.protocols.federated.long_jobs import long_job_cautions
 from tacit.protocols.federated.prediction import FedavgThenXclp
 from tacit.protocols.federated.promises import NOISY, PROMISES
 from tacit.protocols.federated.registry import UPDATES, Weighting
-from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling, TrainingRound
+from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
 from tacit.protocols.promises import Promise, Trial
@@ -173,7 +174,7 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
-        answers: list[type[Message]] = [averaging.LocalModel, reports.Report, *[one.masked[0] for one in SUMS.values()]]
+        answers: list[type[Message]] = [LocalModel, reports.Report, *[one.masked[0] for one in SUMS.values()]]
         extra = self.over * tables.training.extra
         share = tables.training.share
         return {

@@ -53,10 +53,9 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
-from tacit.protocols.federated.averaging import Averages, Secure
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.averaging import Averages, Record, Secure
 from tacit.protocols.federated.keys import EvaluationKeys
-from tacit.protocols.federated.round import PRIVATE, Called, Record
+from tacit.protocols.federated.round import PRIVATE, Called, TrainingClient, TrainingServer
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, figures_in, numbers_in
@@ -94,7 +93,7 @@ def tested_of(
     return Tested(total, {name: metrics.Counts(spec, names, one) for name, one in sent.items()}, 0, *score)
 
 
-class EvaluatingClient(FedAvgClient):
+class EvaluatingClient(TrainingClient):
     """A client of training that also tests models."""
 
     other: ClassVar[tuple[type[Message], ...]] = (*RoundsClient.other, ModelToTest)
@@ -141,14 +140,14 @@ class EvaluatingClient(FedAvgClient):
         return found
 
 
-class EvaluatingServer(FedAvgServer):
+class EvaluatingServer(TrainingServer):
     """A server of training whose clients also test its models.
 
     For observers, `sent` has the figures of each client that has answered in round `tested_in`, and `summed` the sums
     of that round where a secure sum has added them, the number of clients first.
     """
 
-    attributes = (*FedAvgServer.attributes, "sent", "summed", "tested_in")
+    attributes = (*TrainingServer.attributes, "sent", "summed", "tested_in")
 
     def __init__(self, *arguments: Any, **access: Any) -> None:
         super().__init__(*arguments, **access)

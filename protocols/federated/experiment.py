@@ -35,14 +35,14 @@ from tacit.protocols.federated.buffered_evaluation import EvaluatingBufferClient
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.fedavg import TrainingRound
 from tacit.protocols.federated.keys import BufferKeys, TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
 from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingRound, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.privacy.distributed import Distributed
@@ -124,15 +124,15 @@ class _Latest:
 class Kinds(NamedTuple):
     """The classes of a run's parties and its observer."""
 
-    client: type[FedAvgClient]
-    server: type[FedAvgServer]
+    client: type[TrainingClient]
+    server: type[TrainingServer]
     observer: type[TrainingObserver]
 
 
 class Training:
     """A run of federated training: its parties and rounds."""
 
-    kinds = Kinds(FedAvgClient, FedAvgServer, TrainingObserver)
+    kinds = Kinds(TrainingClient, TrainingServer, TrainingObserver)
     evaluating = Kinds(EvaluatingClient, EvaluatingServer, TrainingObserver)
     """The classes of a run in which clients test models."""
 

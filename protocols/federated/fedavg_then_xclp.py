@@ -26,8 +26,9 @@ import numpy as np
 
 from tacit.parties.learning import jobs
 from tacit.protocols.federated import round as training
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from tacit.protocols.federated.round import Record, TrainingRound
+from tacit.protocols.federated.averaging import Record
+from tacit.protocols.federated.fedavg import TrainingRound
+from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.rounds.returning import NOT_AGAIN
 from tacit.protocols.steps import Step
 from tacit.protocols.xclp import xclp
@@ -48,7 +49,7 @@ class PredictingSettings(training.TrainingSettings):
         return super().patience + (1 + self.prediction.waits) * self.prediction.deadline
 
 
-class PredictingClient(xclp.LabeledClient, FedAvgClient):
+class PredictingClient(xclp.LabeledClient, TrainingClient):
     """A client of both stages. `labels` is its result, None if it got none."""
 
     settings: PredictingSettings
@@ -75,7 +76,7 @@ class PredictingClient(xclp.LabeledClient, FedAvgClient):
         await self.run_xclp(features.astype(np.float64), settings.prediction)
 
 
-class PredictingServer(xclp.Recording, FedAvgServer):
+class PredictingServer(xclp.Recording, TrainingServer):
     """The server of both stages. Its last round, after training, is that of XCLP."""
 
     settings: PredictingSettings

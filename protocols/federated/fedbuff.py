@@ -54,10 +54,10 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated import cohort
-from tacit.protocols.federated.averaging import LocalModel, Update, figures_of, update_in
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.averaging import Record, Update, figures_of
+from tacit.protocols.federated.fedavg import LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.keys import BufferKeys
-from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings, Usable
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.clock import Timer
@@ -141,11 +141,11 @@ class BufferRecord(Record):
     staleness: tuple[int, ...] = ()
 
 
-class FedBuffServer(FedAvgServer):
+class FedBuffServer(TrainingServer):
     """The server: `model` is w^t, `version` t, `buffer` has the models received since, `at_work` the clients called."""
 
     settings: BufferedSettings
-    attributes: ClassVar[tuple[str, ...]] = (*FedAvgServer.attributes, "version", "versions", "at_work", "buffer")
+    attributes: ClassVar[tuple[str, ...]] = (*TrainingServer.attributes, "version", "versions", "at_work", "buffer")
     record_type = BufferRecord
     meanwhile: ClassVar[tuple[type[Message], ...]] = ()
     """The types of further messages that it takes while it waits for models."""
@@ -257,7 +257,7 @@ class FedBuffServer(FedAvgServer):
             with values_of(self, name, type(sent).__name__):
                 if sent.began != call.round:
                     raise ValueError(f"for the call of round {sent.began}, which was given up")
-                update = update_in(sent, self.settings.expected)
+                update = sent.update(self.settings.expected)
         except BadValues as problem:
             if sent.began == call.round:  # there is nothing more to wait for
                 self.lose((name,), f"{problem}: another client takes its place")
@@ -294,7 +294,7 @@ class FedBuffServer(FedAvgServer):
         self.versions[self.version] = self.model
 
 
-class FedBuffClient(FedAvgClient):
+class FedBuffClient(TrainingClient):
     """Client i: runs FedBuff-client(w) on its points whenever the server calls it.
 
     Some client is nearly always at work. So a run can be broken off with clients at work: each continues with the model

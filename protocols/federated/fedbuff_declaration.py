@@ -26,9 +26,10 @@ from tacit.protocols.federated.declaration import (
     NetworkTraining,
 )
 from tacit.protocols.federated.experiment import BufferedTraining, settings_of
+from tacit.protocols.federated.fedavg import TrainingRound
 from tacit.protocols.federated.keys import BufferKeys, LearningKeys, RoundKeys, SelectionKeys, TrainingTables
 from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, plain_move, points_of
-from tacit.protocols.federated.round import Called, TrainingRound
+from tacit.protocols.federated.round import Called
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss

@@ -115,13 +115,10 @@ class NoisyChanges(Secure):
         expected: Expected,
         least: int,
         deadline: float,
-        enough: int,
         called: int,
     ) -> Averages:
         before: Sequence[int] = getattr(me, "noise_counted", ())
-        return await super(NoisyChanges, self._after(before)).server(
-            me, members, expected, least, deadline, enough, called
-        )
+        return await super(NoisyChanges, self._after(before)).server(me, members, expected, least, deadline, called)
 
     def _after(self, before: Sequence[int]) -> "NoisyChanges":
         """This sum after sums with noise of the variances `before`, where these matter to it."""

@@ -21,6 +21,7 @@ from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
+from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.buffered_evaluation import Test
 from tacit.protocols.federated.byzantine import sent_model
 from tacit.protocols.federated.evaluation import tested_of
@@ -38,7 +39,7 @@ from tacit.protocols.federated.promises import (
     quantising,
     wrapped,
 )
-from tacit.protocols.federated.round import Enrolled, Record, TrainingClient, TrainingServer
+from tacit.protocols.federated.round import Enrolled, TrainingClient, TrainingServer
 from tacit.protocols.privacy import removable
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed

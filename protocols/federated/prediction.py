@@ -13,12 +13,12 @@ from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated, accuracy, balanced_accuracy
+from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.experiment import Kinds, Training
 from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, PredictingServer
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
-from tacit.protocols.federated.round import Record
 from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.released import Randomised, released
 from tacit.protocols.rounds.observer import reported

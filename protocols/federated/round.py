@@ -31,12 +31,10 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.local_update import InvalidReceived, LocalData, LocalUpdate, Trained
@@ -45,28 +43,26 @@ from tacit.parties.learning.vectors import canonical, decode
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
-from tacit.protocols.federated import cohort
-from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Plain, Update
+from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Hiding, Plain, Record, Update
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.dp_fedavg import Clipped
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, TrainingRound, Usable
 from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
-from tacit.protocols.outcome import Abort, Reason, Withdrawn, require
+from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.privacy.carried import Carried
-from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.returning import copied
-from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, RoundsClient, RoundsServer
+from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, latest, may_answer, refuse
 from tacit.protocols.sums.sum import END
 from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
-from tacit.sim.streams import generator
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
@@ -84,12 +80,6 @@ AVERAGE = (
     Step("client", "train.update", "train the model on its points and send it back", "train"),
     Step("server", "train.average", "average the models that come in time"),
 )
-
-
-class TrainingRound(Message):
-    announces: ClassVar[bool] = True
-    model: bytes
-    additions: list[bytes]
 
 
 PRIVATE = "private parameters"  # on a client's disk
@@ -197,6 +187,12 @@ class TrainingSettings:
         return b"".join((*known, *additions[len(known) - 1 :]))
 
     @property
+    def hiding(self) -> Hiding:
+        """The way to average, where it hides each model."""
+        assert not self.averaging.individual
+        return cast(Hiding, self.averaging)
+
+    @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
@@ -222,29 +218,8 @@ class TrainingSettings:
         return replace(self.expected, figures=SummedFigures((True, *metrics.counting(self.spec, self.metric_names))))
 
 
-@dataclass(frozen=True)
-class Record(rounds.Record):
-    """The record of one round at the server: the cohort, the averaged clients with their mean loss, and why it was
-    `lost`."""
-
-    averaged: tuple[str, ...] = ()
-    loss: float = float("nan")
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        return self.averaged
-
-
-class Usable(NamedTuple):
-    """A client's points in the form for training, with the numbers of labeled and other ones that train."""
-
-    data: LocalData
-    labeled: int
-    others: int
-
-
-class TrainingClient(RoundsClient[TrainingSettings]):
-    """The steps of ClientUpdate (`fedavg.FedAvgClient`). The state of additions between rounds is stored on the disk.
+class TrainingClient(FedAvgClient):
+    """A client of FedAvg with all that may be added to a round. Additions keep their state on its disk.
 
     For observers, `ending` is the end of its latest part, `pseudo` are the pseudo-labels of its points in round
     `labelled_in`, and `unchanged` are the rounds of private training in which it sent the model as it was, because its
@@ -254,18 +229,16 @@ class TrainingClient(RoundsClient[TrainingSettings]):
     labelled_in = Observed(int)
     unchanged: Observed[tuple[int, ...]] = Observed(tuple)
     pseudo: Observed[PseudoLabels | None] = Observed(lambda: None)
-    call = TrainingRound
+    settings: TrainingSettings
     basis = b""
     """The SHA-256 of the model that its update began from, as it is `compared`."""
-    _own: Usable | None = None
 
     @classmethod
     def resting(cls, settings: TrainingSettings) -> Resting | None:
         return Resting(type_names((*cls.other, cls.call)), "server", settings.patience)
 
     def is_allowed(self, call: TrainingRound) -> bool:
-        with values_of(self, self.server, "TrainingRound"):
-            jobs.layout(self.settings.spec).check(call.model, "the model")
+        super().is_allowed(call)
         if not self.settings.averaging.individual:
             self.basis = hashlib.sha256(self.settings.compared(call.model)).digest()
         if problem := self._too_coarse(call.model):
@@ -302,19 +275,10 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         self.pseudo, self.labelled_in = pseudo, self.round
         return pseudo
 
-    async def figures(self, model: bytes) -> NDArray[np.float64] | None:
-        """The figures of `model`, which the round begins with, on this client's points; None if it tests none."""
-        return None
-
     async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
-        """Train the model of `call` for E epochs on `points` in batches of size B, with the method's client terms.
-
-        `due`: the end of the job, if it began before the run was broken off.
-        """
-        compute = self.compute if due is None else partial(self.compute_until, due)
-        seed = self.entropy("training").bytes(32)
+        """As of FedAvg, with the method's client terms, and with what this client has kept of its last update."""
         try:
-            trained: Trained = await compute(*self._training(call, points, self.round, seed))
+            trained = await super().train(call, points, due)
         except InvalidReceived as error:
             with values_of(self, self.server, "TrainingRound"):
                 raise ValueError(str(error)) from None
@@ -323,31 +287,22 @@ class TrainingClient(RoundsClient[TrainingSettings]):
             self.disk[PRIVATE] = trained.private
         return trained
 
-    def _training(self, call: TrainingRound, points: Usable, number: int, seed: bytes) -> tuple[Any, ...]:
-        """The work, the function and the arguments of the job of round `number`."""
-        spec, update = self.settings.spec, self.settings.update
-        work = jobs.train_work(spec, update, points.labeled, points.others)
-        kept = self.disk.get("additions", ())
-        own = (self.disk.get(PRIVATE, b""),) if spec.private else ()
-        return work, jobs.train, spec, call.model, points.data, update, number - 1, seed, call.additions, kept, *own
+    def job(self, call: TrainingRound, points: Usable, number: int, seed: bytes) -> tuple[Any, ...]:
+        own = (self.disk.get(PRIVATE, b""),) if self.settings.spec.private else ()
+        return *super().job(call, points, number, seed), call.additions, self.disk.get("additions", ()), *own
 
     def foresee(self, message: Message, stamp: tuple[int, int]) -> None:
         if not isinstance(message, TrainingRound) or stamp[0] > self.settings.rounds:
             return
         if not self.settings.labels_in(stamp[0]):  # else it trains on labels that it does not have yet
             seed = self.world.entropy(self.name, self.incarnation, *stamp, "training").bytes(32)
-            self.world.computing.ahead(self.name, *self._training(message, self.usable(None), stamp[0], seed))
-
-    def weight(self, points: Usable) -> int:
-        """The weight n_k: the points of an epoch, or 1 if all models have equal weight."""
-        settings = self.settings
-        return settings.update.batches(points.labeled, points.others).points if settings.by_points else 1
+            self.world.computing.ahead(self.name, *self.job(message, self.usable(None), stamp[0], seed))
 
     async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
         """The client's share of the average after training from `before`; private training clips it."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
-            sent = Update((model, *trained.sent), float(weight) if trained.steps else 0.0, trained.loss)
+            sent = await super().to_send(before, trained, weight)
             false = settings.byzantine.get(self.name)
             return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
         layout = jobs.layout(settings.spec)
@@ -407,38 +362,31 @@ class TrainingClient(RoundsClient[TrainingSettings]):
         if settings.private is not None and settings.private.at == "clients":
             content = b"".join(update.vectors) if update.words is None else update.words.tobytes()
             release(self, "models with noise", content)
+        if settings.averaging.individual:
+            return await super().send_update(update)
         limits = settings.min_clients, settings.deadline, settings.called(self.round)
-        await settings.averaging.client(self, update, settings.expected_in(self.round), *limits)
-
-    def usable(self, pseudo: PseudoLabels | None) -> Usable:
-        """The points that train; without pseudo-labels the same in each round."""
-        if pseudo is None and self._own is not None:
-            return self._own
-        data = self.data(pseudo)
-        labeled, others = map(len, self.settings.update.usable(data))
-        points = Usable(data, labeled, others)
-        if pseudo is None:
-            self._own = points
-        return points
+        await settings.hiding.client(self, update, settings.expected_in(self.round), *limits)
 
     def data(self, pseudo: PseudoLabels | None) -> LocalData:
-        """The points in the form for training: with the client's labels, and with pseudo-labels if there are any."""
+        """The points with the client's labels, and with pseudo-labels if there are any."""
+        if pseudo is None:
+            return super().data(None)
         shard = self.shard
-        labels = np.where(shard.labeled, shard.labels, -1 if pseudo is None else pseudo.labels)
-        weights = np.where(shard.labeled, 1.0, 0.0 if pseudo is None else pseudo.weights)
-        if pseudo is not None and self.settings.class_weights:
+        labels = np.where(shard.labeled, shard.labels, pseudo.labels)
+        weights = np.where(shard.labeled, 1.0, pseudo.weights)
+        if self.settings.class_weights:
             weights = weights * by_class(labels, self.settings.spec.classes)
         return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled, shard.targets)
 
 
-class TrainingServer(RoundsServer[TrainingSettings, Record]):
-    """The steps of the server's part of a round (`fedavg.FedAvgServer`); it holds the `model`."""
+class TrainingServer(FedAvgServer):
+    """The server of FedAvg with all that may be added to a round."""
+
+    settings: TrainingSettings
 
     attributes: ClassVar[tuple[str, ...]] = (
         "model", "_kept", "stands", "_begun_with", "_summed", "noise_counted", "noise_carried",
     )  # fmt: skip
-    record_type = Record
-    model: bytes
     noise_counted: tuple[int, ...] = ()
     """The variance with which each round so far counts, where clients add removable noise (`Distributed.before`)."""
     noise_carried: tuple[Carried, ...] = ()
@@ -452,13 +400,11 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     mean: bytes = b""
     """The average of the last round that was not lost, before noise and the server's update."""
-    _enough = 0  # models in a round
 
     def __init__(
         self, world: World, clients: Iterable[str], settings: TrainingSettings, model: bytes, **access: Any
     ) -> None:
-        super().__init__(world, clients, settings, **access)
-        self.model = model
+        super().__init__(world, clients, settings, model, **access)
         self._begun_with: tuple[int, list[str]] = (0, [])  # the latest round, and digests of its calls
         self._summed: dict[str, int] = {}  # the rounds with masked values, by digests of their calls
         self._companions = [make() for _, make in settings.method.additions]
@@ -500,24 +446,14 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
     def calls_all(self) -> bool:
         return self.settings.share == 1
 
-    def draw(self, number: int) -> tuple[str, ...]:
-        """Draw the cohort S_t, a share C of the clients."""
-        settings = self.settings
-        # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels.
-        labeled = {} if settings.private is None else dict.fromkeys(self.clients, 1)
-        used = {count: settings.labels_used(count, number) for count in {one.labeled for one in self.enrolled.values()}}
-        labeled |= {name: used[answer.labeled] for name, answer in self.enrolled.items()}
-        # Whoever can work the cohort out gains what its being hidden gives privacy.
-        hidden = settings.private is not None
-        source = self.entropy("cohort") if hidden else generator(self.world.seed, "cohort", number)
-        alone = not settings.trains_unlabeled(number)
-        # So those who are known to be gone are drawn, too, and not called.
-        able = self.clients if hidden else self.present
-        members = cohort.draw(self.clients, labeled, settings.share, source, only_labeled=alone, present=able)
-        called = cohort.enlarged(members, able, labeled, settings.extra, source, only_labeled=alone)
-        here = frozenset(self.present)
-        self._enough = sum(name in here for name in members)
-        return tuple(name for name in called if name in here)
+    def drawn_from(self, number: int) -> tuple[tuple[str, ...], dict[str, int], Any]:
+        able, labels, source = super().drawn_from(number)
+        if self.settings.private is None:
+            return able, labels, source
+        # For privacy nobody is drawn more often for others' being away: who never said what it has may have labels, and
+        # those who are known to be gone are drawn, too, and not called. Whoever can work the cohort out gains what its
+        # being hidden gives.
+        return self.clients, dict.fromkeys(self.clients, 1) | labels, self.entropy("cohort")
 
     def send_model(self, members: Sequence[str]) -> None:
         """Call `members` to the round with w_t and the server terms' bytes for each."""
@@ -563,22 +499,24 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     async def help_label(self, number: int, members: Sequence[str]) -> None:
         """Take the server's part in the members' pseudo-labels, if round `number` has some. Raises Abort."""
-        require(len(members), "clients with labels", 1, "a cohort's least")
+        await super().help_label(number, members)
         labeller = self.settings.method.labeller
         if labeller is not None and self.settings.labels_in(number):
             with self.step("train.label"):
                 await labeller.server(self, members)
 
     async def average(self, members: Sequence[str]) -> Averages:
-        """Compute sum_k n_k/n w_{t+1}^k over the remaining `members`, and the averages of vectors beside the models."""
+        """Average by the agreed sum, which hides each model, over the remaining `members`. Raises Abort."""
         settings = self.settings
+        if settings.averaging.individual:
+            return await super().average(members)
         left = [name for name in members if name not in self.out]
-        limits = settings.min_clients, settings.deadline, min(self._enough, len(left)), settings.called(self.round)
+        limits = settings.min_clients, settings.deadline, settings.called(self.round)
         noise = None if settings.private is None else settings.private.noise
         if noise is not None:
             self.noise_counted = self._counted_before(self.round)
         try:
-            averages = await settings.averaging.server(self, left, settings.expected_in(self.round), *limits)
+            averages = await settings.hiding.server(self, left, settings.expected_in(self.round), *limits)
         except Abort:
             if noise is not None:
                 masked = latest(self, MASKED)[0] == self.round
@@ -592,8 +530,8 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
 
     async def next_model(self, averages: Averages) -> bytes:
         """Compute w_{t+1}: the average of the models, with noise in private training, or the result of the server
-        update."""
-        model = self.mean = averages.means[0]
+        update. Each server term is given the average of the clients' vectors for it."""
+        model = self.mean = await super().next_model(averages)
         private = self.settings.private
         if private is not None:
             layout, noise = jobs.layout(self.settings.spec), self.entropy("noise")
@@ -606,19 +544,15 @@ class TrainingServer(RoundsServer[TrainingSettings, Record]):
             trained, layout = jobs.trained_size(self.settings.spec), jobs.layout(self.settings.spec)
             arguments = update, self._kept, self.model, model, trained, layout
             model, self._kept = await self.compute(update.work(trained), updated, *arguments)
-        return model
-
-    async def update_companions(self, averages: Averages) -> None:
-        """Give each server term the average of the clients' vectors for it."""
         models = {name: vectors[0] for name, vectors in averages.sent.items()}
         for i, (companion, mean) in enumerate(zip(self._companions, averages.means[1:], strict=True), 1):
             sent = {name: averages.sent[name][i] if averages.sent else b"" for name in averages.clients}
             await self.drawing(companion, companion.take(self, mean, sent, models))
+        return model
 
     def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
-        """The record of a round with these `averages`."""
-        loss = averages.loss if self.settings.private is None else float("nan")
-        return Record(number, began, members, averaged=averages.clients, loss=loss)
+        record = super().record_of(number, began, members, averages)
+        return record if self.settings.private is None else replace(record, loss=float("nan"))
 
 
 @dataclass(frozen=True, kw_only=True)

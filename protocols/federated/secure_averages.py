@@ -90,7 +90,6 @@ class Proved(Secure):
         expected: Expected,
         least: int,
         deadline: float,
-        enough: int,
         called: int,
     ) -> Averages:
         task, fewest = self.task(expected), self.fewest(least)

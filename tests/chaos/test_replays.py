@@ -18,7 +18,7 @@ from tacit.parties.server import Loss, Server
 from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.experiment.simulated import Simulated
-from tacit.protocols.federated.fedavg import FedAvgServer
+from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.one_shot import Found, OneShotServer
 from tacit.protocols.xclp import hamming, rowsums
 from tacit.protocols.xclp.xclp import Recording
@@ -217,15 +217,15 @@ def fault_applies_twice(patch: Patch) -> None:
 
 
 def server_replaces_the_model(patch: Patch) -> None:
-    hold = FedAvgServer.run_round
+    hold = TrainingServer.run_round
 
-    async def planted(self: FedAvgServer, *arguments: Any) -> Any:
+    async def planted(self: TrainingServer, *arguments: Any) -> Any:
         record = await hold(self, *arguments)
         if a_fault_was_applied(self):
             self.model = bytes(len(self.model))
         return record
 
-    patch.setattr(FedAvgServer, "run_round", planted)
+    patch.setattr(TrainingServer, "run_round", planted)
 
 
 def clients_have_no_labels(simulation: Simulation, result: Simulated) -> None:
@@ -326,9 +326,9 @@ BUGS = {
     "only clients with faults are lost": Bug(in_the_result(all_clients_are_lost)),
     "clients without faults are members": Bug(in_the_result(clients_have_no_labels)),
     "a completed run has all rounds": Bug(record_counts_an_extra_round),
-    "completed training has all rounds": Bug(in_a_record(FedAvgServer, round_has_another_number), "fedavg"),
-    "no masked values follow a lost sum": Bug(in_a_record(FedAvgServer, round_is_lost), "summed"),
-    "only clients that answered count": Bug(in_a_record(FedAvgServer, all_clients_are_averaged), "fedavg"),
+    "completed training has all rounds": Bug(in_a_record(TrainingServer, round_has_another_number), "fedavg"),
+    "no masked values follow a lost sum": Bug(in_a_record(TrainingServer, round_is_lost), "summed"),
+    "only clients that answered count": Bug(in_a_record(TrainingServer, all_clients_are_averaged), "fedavg"),
     "rounds with too few clients are lost": Bug(in_a_record(CotrainingServer, no_client_has_answered), "fedct"),
     "clients without faults count": Bug(in_a_record(CotrainingServer, no_client_has_answered), "fedct"),
     "a lost round changes nothing": Bug(in_a_record(CotrainingServer, consensus_is_reversed_in_a_lost_round), "fedct"),

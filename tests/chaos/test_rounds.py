@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tacit import Scenario, load
 from tacit.protocols.cotraining.round import CotrainingServer, Record
-from tacit.protocols.federated.fedavg import FedAvgServer
+from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.rounds.rounds import Enrolled
 from tacit.scenarios.chaos.campaign import Verdict, verdict
 from tacit.scenarios.chaos.promises import check
@@ -134,15 +134,15 @@ def test_a_recovered_client_that_is_never_counted_breaks_a_promise(
     rounds: Scenario, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server is found that never again counts a client after a fault in the first round."""
-    run_round = FedAvgServer.run_round
+    run_round = TrainingServer.run_round
 
-    async def without_client_3(self: FedAvgServer, number: int, *arguments: Any) -> Any:
+    async def without_client_3(self: TrainingServer, number: int, *arguments: Any) -> Any:
         record = await run_round(self, number, *arguments)
         kept = tuple(name for name in record.averaged if name != "client/3" or number < 5)
         return dataclasses.replace(record, averaged=kept)
 
     assert not broken_promises(rounds, fault)
-    monkeypatch.setattr(FedAvgServer, "run_round", without_client_3)
+    monkeypatch.setattr(TrainingServer, "run_round", without_client_3)
     assert "clients without faults count" in broken_promises(rounds, fault)
 
 

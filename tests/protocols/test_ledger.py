@@ -13,8 +13,8 @@ from tacit.protocols import setup
 from tacit.protocols.cells import cells
 from tacit.protocols.cells.cells import CellsServer
 from tacit.protocols.cotraining import round as cotraining
-from tacit.protocols.federated.fedavg import FedAvgServer
-from tacit.protocols.federated.round import TrainingRound
+from tacit.protocols.federated.fedavg import TrainingRound
+from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort
 from tacit.protocols.values import BadValues
@@ -142,7 +142,7 @@ def test_a_client_releases_hashes_with_flipped_bits_once_a_round(
 def test_a_client_releases_models_with_noise_once_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client called again in the round, with another model, would draw other noise: it sends nothing."""
     pytest.importorskip("torch")
-    honest = FedAvgServer.run_round
+    honest = TrainingServer.run_round
 
     async def again(self: Any, number: int, began: float, members: Any) -> Any:
         found = await honest(self, number, began, members)
@@ -156,7 +156,7 @@ def test_a_client_releases_models_with_noise_once_a_round(tmp_path: Path, monkey
             )
         return found
 
-    monkeypatch.setattr(FedAvgServer, "run_round", again)
+    monkeypatch.setattr(TrainingServer, "run_round", again)
     changes = ["training.rounds=1", "data.clients=4", "data.limit=200", "fault=[]", "expect={}", "entropy=os"]
     private = ["training.share=1.0", "training.min_clients=3", "training.averaging=secure", "privacy.noise_at=clients"]
     result = run(load("training-private", [*changes, *private]), out=tmp_path / "run")

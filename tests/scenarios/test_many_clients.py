@@ -8,7 +8,7 @@ import pytest
 
 from tacit import load
 from tacit.protocols.experiment import experiment
-from tacit.protocols.federated.fedavg import FedAvgClient
+from tacit.protocols.federated.round import TrainingClient
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.runner import carry_out
 from tacit.scenarios.running.simulation import Simulation
@@ -63,7 +63,7 @@ def test_resting_clients_leave_runs_of_fedbuff_and_over_selection_unchanged(
 def parties_of(simulation: Simulation) -> int:
     """The number of clients in the simulation's world."""
     world = simulation.server.world
-    return sum(type(one) is FedAvgClient and one.world is world for one in gc.get_objects())
+    return sum(type(one) is TrainingClient and one.world is world for one in gc.get_objects())
 
 
 class Census:

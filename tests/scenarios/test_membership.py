@@ -14,7 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.cotraining.round import LocalPredictions
 from tacit.protocols.experiment.probe import NOBODY, probe_of, shadowed
-from tacit.protocols.federated.averaging import LocalModel
+from tacit.protocols.federated.fedavg import LocalModel
 from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.folder import FolderError, byte_rows
 from tacit.scenarios.running.membership import attack

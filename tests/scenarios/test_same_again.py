@@ -10,7 +10,8 @@ import pytest
 
 from tacit.parties.learning.vectors import Layout, canonical
 from tacit.protocols.cotraining.round import CotrainingRound, CotrainingServer
-from tacit.protocols.federated.round import TrainingRound, TrainingServer
+from tacit.protocols.federated.fedavg import TrainingRound
+from tacit.protocols.federated.round import TrainingServer
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.runner import run

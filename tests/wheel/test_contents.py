@@ -35,7 +35,8 @@ def described(wheel: zipfile.Path) -> Message:
 def test_the_wheel_has_exactly_the_files_of_the_tree(wheel: zipfile.Path, tree: set[str]) -> None:
     """Compiled files are included, if there is a compiler."""
     held = packed(wheel)
-    files = ("sim/_digests", "sim/_events", *(f"protocols/crypto/_{one}" for one in ("eightfold", "lanes", "transfers")))
+    sums = ("eightfold", "lanes", "transfers")
+    files = ("sim/_digests", "sim/_events", *(f"protocols/crypto/_{one}" for one in sums))
     compiled = {name for name in held if name.startswith(tuple(f"tacit/{file}." for file in files))}
     assert len(compiled) == len(files) * (shutil.which("cc") is not None)
     assert held - compiled == {in_the_wheel(name) for name in tree} - {"tacit/scenarios/conftest.py"}

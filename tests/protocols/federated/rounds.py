@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.playing import play
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
-from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.protocols.federated.averaging import Record
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Fault
 from tacit.sim.latency import parse_latency
@@ -16,8 +16,8 @@ __all__ = ["Rounds", "run_rounds"]
 
 
 class Rounds(NamedTuple):
-    server: FedAvgServer
-    clients: list[FedAvgClient]
+    server: TrainingServer
+    clients: list[TrainingClient]
     records: list[Record]
     world: World
 
@@ -28,8 +28,8 @@ def run_rounds(
 ) -> Rounds:  # fmt: skip
     """Train the model `first` on `shards`, by the same `settings` for all parties unless the server has others."""
     world = World(seed, conditions=Conditions(latency=parse_latency(latency)), faults=faults)
-    clients = [FedAvgClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(shards)]
-    server = FedAvgServer(world, [client.name for client in clients], of_server or settings, first)
+    clients = [TrainingClient(world, f"client/{i}", shard, settings) for i, shard in enumerate(shards)]
+    server = TrainingServer(world, [client.name for client in clients], of_server or settings, first)
     records: list[Record] = []
     server.observers.append(records.append)
     try:

@@ -16,11 +16,10 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.federated.averaging import Averaging, Plain, Secure
+from tacit.protocols.federated.averaging import Averaging, Plain, Record, Secure
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening
@@ -38,7 +37,7 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 
 def trained(
     private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
-) -> tuple[FedAvgServer, list[Record], World]:
+) -> tuple[TrainingServer, list[Record], World]:
     settings = TrainingSettings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
@@ -49,7 +48,7 @@ def trained(
 
 def trained_alone(name: int) -> np.ndarray:
     """The result of client `name` in the first round, trained on its labels alone."""
-    client = FedAvgClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
+    client = TrainingClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)
 

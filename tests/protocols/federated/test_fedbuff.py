@@ -14,11 +14,10 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.parties.playing import play
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
 from tacit.protocols.federated.keys import BufferKeys
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Delay, Fault, Leave, Pause, Slow
 from tacit.sim.latency import parse_latency
@@ -49,7 +48,7 @@ class Run:
             if fedavg
             else BufferedSettings(SPEC, UPDATE, Method(), 6, **buffered)
         )
-        client, server = (FedAvgClient, FedAvgServer) if fedavg else (FedBuffClient, FedBuffServer)
+        client, server = (TrainingClient, TrainingServer) if fedavg else (FedBuffClient, FedBuffServer)
         self.clients = [client(self.world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
         self.server = server(self.world, [one.name for one in self.clients], settings, FIRST)
         self.records: list[BufferRecord] = []

@@ -18,10 +18,9 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.averaging import Plain, Secure
-from tacit.protocols.federated.fedavg import FedAvgServer
 from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.federated.round import TrainingServer, TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.xclp import Parameters
 from tests.protocols.federated.rounds import run_rounds
@@ -32,7 +31,7 @@ SHARDS = shards(load("digits", 120), CLIENTS, "iid", 1.0, 1)
 FIRST = jobs.initial(SPEC, 1)
 
 
-def trained(method: Method, rounds: int = 1, **changes: Any) -> FedAvgServer:
+def trained(method: Method, rounds: int = 1, **changes: Any) -> TrainingServer:
     """The server after some rounds of `method`."""
     additions = tuple(addition for addition, _ in method.additions)
     update = LocalUpdate(1, 50, 0.5, device="cpu", additions=additions)

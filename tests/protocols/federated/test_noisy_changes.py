@@ -18,11 +18,11 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.noisy_changes import NoisyChanges
-from tacit.protocols.federated.round import Record, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed, Excess
 from tacit.protocols.privacy.removable import Kind
@@ -127,7 +127,7 @@ def test_the_average_is_that_of_clipped_changes() -> None:
 
 def trained_alone(number: int) -> np.ndarray:
     agreed = TrainingSettings(SPEC, UPDATE, Method(), CLIENTS)
-    client = FedAvgClient(World(1), f"client/{number}", SHARDS[number], agreed)
+    client = TrainingClient(World(1), f"client/{number}", SHARDS[number], agreed)
     seed = World(1).entropy(f"client/{number}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters).astype(float)
 
@@ -228,7 +228,7 @@ def test_clients_refuse_a_round_that_exceeds_epsilon_though_the_server_opens_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Noise is made for one round. A client that crashed after it had masked, and is back, refuses, too."""
-    monkeypatch.setattr(FedAvgServer, "standstill", lambda self, number: "")
+    monkeypatch.setattr(TrainingServer, "standstill", lambda self, number: "")
     noise = noise_of(excess="end")
     back = Crash("client/3", at="sum.reveal", back_after=0.1)
     _, records, world = trained(noise, back, update=UPDATE, rounds=2, deadline=5.0)

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tacit.parties.client import Client
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import shards
 from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average
-from tacit.protocols.federated.averaging import Averaging, Plain, Secure, Update
+from tacit.protocols.federated.averaging import Averaging, Secure, Update
+from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.sums.secure_sum import SecAggPlus
@@ -89,12 +89,12 @@ def test_an_invalid_model_is_replaced_by_an_extra_clients_until_the_deadline(
     wait: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models arrive one per second, the first one is invalid, and the sixth never arrives."""
-    called, send = trained(rounds=1)[2][0].cohort, Plain.client
+    called, send = trained(rounds=1)[2][0].cohort, FedAvgClient.send_update
 
-    async def sends(self: Plain, me: Client, update: Update, *rest: Any) -> None:
-        await send(self, me, replace(update, weight=-1.0) if me.name == called[0] else update, *rest)
+    async def sends(self: FedAvgClient, update: Update) -> None:
+        await send(self, replace(update, weight=-1.0) if self.name == called[0] else update)
 
-    monkeypatch.setattr(Plain, "client", sends)
+    monkeypatch.setattr(FedAvgClient, "send_update", sends)
     late = [Delay(name, message="LocalModel", by=wait + number) for number, name in enumerate(called[:5])]
     _, _, records, world = trained(*late, Crash(called[5], at="train.update"), rounds=1, deadline=12.0)
     assert set(records[0].averaged) == set(called[1:5])

@@ -21,12 +21,11 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.protocols.federated.algorithms import ALGORITHMS
-from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingSettings
 from tacit.protocols.xclp import xclp
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.lsh import hash_bits, planes
@@ -50,7 +49,7 @@ def method_of(name: str, recipe: Recipe = PAPER) -> Method:
     return ALGORITHMS[name](Options(SPEC, parameters, 1, "cpu"))
 
 
-def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, list[FedAvgClient]]:
+def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, list[TrainingClient]]:
     """The model after some rounds of the protocol, and the clients."""
     additions = tuple(addition for addition, _ in method.additions)
     plain = {"epochs": 1, "labeled_batch": 100, "decay_rounds": 0, "device": "cpu"}
@@ -309,7 +308,7 @@ def by_hand(method: Method, rounds: int, outgoing: Outgoing) -> Vector:
     for number in range(1, rounds + 1):
         ends = []
         for i, shard in enumerate(SHARDS):
-            data = FedAvgClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
+            data = TrainingClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
             seed = World(1).entropy(f"client/{i}", 1, number, 1, "training").bytes(32)
             received = outgoing(i, sent) if sent else b""
             ends.append(jobs.train(SPEC, model, data, update, number - 1, seed, [received], [kept[i]]))

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.parties.client import Client
 from tacit.parties.data.sets import Dataset, load
 from tacit.parties.data.splits import Shard, shards
 from tacit.parties.learning import jobs
@@ -19,12 +18,12 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
 from tacit.protocols.federated.algorithms import ALGORITHMS
-from tacit.protocols.federated.averaging import Averaging, LocalModel, Plain, Secure, Update
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer
+from tacit.protocols.federated.averaging import Averaging, Plain, Record, Secure, Update
+from tacit.protocols.federated.fedavg import FedAvgClient, LocalModel, TrainingRound
 from tacit.protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import Record, TrainingRound, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.recipe import AUTHORS_CODE
 from tacit.protocols.xclp.xclp import Parameters
@@ -62,7 +61,7 @@ def trained(
     return run_rounds(settings, dealt, jobs.initial(spec, 1), faults, of_server=of_server, seed=seed)
 
 
-def trained_alone(clients: list[FedAvgClient]) -> list[Trained]:
+def trained_alone(clients: list[TrainingClient]) -> list[Trained]:
     """The result of each client's training of the first model in round 1."""
     return [
         jobs.train(
@@ -145,18 +144,18 @@ def test_clients_take_part_in_no_more_rounds_than_were_agreed_on(averaging: Aver
 
 
 def test_clients_that_wait_for_a_call_keep_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, report = [], FedAvgServer.report
+    kept, report = [], TrainingServer.report
 
     def calls() -> list[TrainingRound]:
         return [one for one in gc.get_objects() if isinstance(one, TrainingRound)]
 
     earlier = calls()  # calls of other tests
 
-    def reports(self: FedAvgServer, record: Record) -> None:
+    def reports(self: TrainingServer, record: Record) -> None:
         kept.append(sum(not any(one is other for other in earlier) for one in calls()))
         report(self, record)
 
-    monkeypatch.setattr(FedAvgServer, "report", reports)
+    monkeypatch.setattr(TrainingServer, "report", reports)
     trained(PLAIN)
     assert kept == [0, 0, 0]
 
@@ -239,15 +238,15 @@ def test_2500_clients_send_at_most_a_tenth_beside_models_of_840_bytes() -> None:
 
 @pytest.mark.parametrize("figures", [b"", bytes(15), struct.pack("<2d", -1.0, 0.0), struct.pack("<2d", math.nan, 0.0)])
 def test_a_model_without_a_valid_weight_is_left_out(figures: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = Plain.client
+    send = FedAvgClient.send_update
 
-    async def sends(self: Plain, me: Client, update: Update, *rest: Any) -> None:
-        if me.name == "client/2":
-            me.send(me.server, LocalModel(update.vectors[0], [], figures))
+    async def sends(self: FedAvgClient, update: Update) -> None:
+        if self.name == "client/2":
+            self.send(self.server, LocalModel(update.vectors[0], [], figures))
         else:
-            await send(self, me, update, *rest)
+            await send(self, update)
 
-    monkeypatch.setattr(Plain, "client", sends)
+    monkeypatch.setattr(FedAvgClient, "send_update", sends)
     server, _, records, _ = trained(PLAIN, rounds=1)
     assert records[0].averaged == ("client/0", "client/1", "client/3")
     assert [loss.party for loss in server.lost] == ["client/2"]
