@@ -63,7 +63,7 @@ from tacit.sim.hollow import HollowArray, blank
 from tacit.sim.shares import rounded_down
 
 __all__ = [
-    "ENOUGH", "FIGURES_BYTES", "Averages", "Averaging", "Expected", "Hiding", "Plain", "PlainAveraging", "Record",
+    "ENOUGH", "FIGURES_BYTES", "Averages", "Averaging", "Expected", "Hiding", "Plain", "Record",
     "Secure", "SecureAveraging", "Update", "colluding_of", "fewest_hidden", "figures_of", "written",
 ]  # fmt: skip
 
@@ -441,26 +441,6 @@ def fewest_hidden(drawn: int, made_for_many: bool, colluding: int = 0) -> int:
 def colluding_of(tables: Any, called: int) -> int:
     """C of an average of models, where a round calls this number of clients."""
     return SUMS.get(tables.training.averaging, SecAgg).of(tables).tolerance.of(called).colluding
-
-
-class PlainAveraging(Part):
-    """`Plain` as a part of a round of training. Its formula uses the settings of `round.Called`."""
-
-    weighs = True
-    description = "the server sees each client's model"
-
-    def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
-        up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
-        return {"LocalModel": None if among.settings.extra else up}
-
-    def waits(self, tables: Any) -> int:
-        return 1
-
-    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        if tables.training.extra:
-            return ()
-        least = max(1, tables.training.fewest())
-        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
 
 
 @dataclass(frozen=True)

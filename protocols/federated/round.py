@@ -43,17 +43,26 @@ from tacit.parties.learning.vectors import canonical, decode
 from tacit.parties.life import Observed
 from tacit.parties.registered import Resting
 from tacit.parties.waiting import type_names
-from tacit.protocols.federated.averaging import Averages, Averaging, Expected, Hiding, Plain, Record, Update
+from tacit.protocols.federated.averaging import (
+    FIGURES_BYTES,
+    Averages,
+    Averaging,
+    Expected,
+    Hiding,
+    Plain,
+    Record,
+    Update,
+)
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, TrainingRound, Usable
+from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Reason, Withdrawn
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.parts import Among, Opening, Part
 from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.rounds.returning import copied
 from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled
@@ -67,8 +76,8 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
-    "AVERAGE", "LABEL", "PRIVATE", "Called", "Calling", "Enrolled", "Record", "TrainingClient", "TrainingServer",
-    "TrainingSettings",
+    "AVERAGE", "LABEL", "PRIVATE", "Called", "Calling", "Enrolled", "PlainAveraging", "Record", "TrainingClient",
+    "TrainingServer", "TrainingSettings",
 ]  # fmt: skip
 
 OPEN = Step("server", "train.open", "draw a cohort and send it the model")
@@ -572,6 +581,7 @@ class Calling(Part):
     """The call of a cohort to a round, as a part of federated training."""
 
     takes = (OPEN,)
+    messages = (TrainingRound,)
     learned = MappingProxyType(
         {
             "server": "each client's model (with a secure average: only the average); each client's numbers of points "
@@ -589,3 +599,25 @@ class Calling(Part):
 
     def waits(self, tables: Any) -> int:
         return 2
+
+
+class PlainAveraging(Part):
+    """`Plain` as a part of a round of training. Its formula uses the settings of `Called`."""
+
+    messages = (LocalModel,)
+
+    weighs = True
+    description = "the server sees each client's model"
+
+    def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
+        up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
+        return {"LocalModel": None if among.settings.extra else up}
+
+    def waits(self, tables: Any) -> int:
+        return 1
+
+    def openings(self, tables: Any, called: int) -> Sequence[Opening]:
+        if tables.training.extra:
+            return ()
+        least = max(1, tables.training.fewest())
+        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]

@@ -18,7 +18,6 @@ from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.averaging import (
     Averages,
     Expected,
-    PlainAveraging,
     Secure,
     SecureAveraging,
     Update,
@@ -27,6 +26,7 @@ from tacit.protocols.federated.averaging import (
 )
 from tacit.protocols.federated.drawn import cohorts_of
 from tacit.protocols.federated.noisy_changes import NoisyChangesAveraging
+from tacit.protocols.federated.round import PlainAveraging
 from tacit.protocols.parts import Opening, SumBounds
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task

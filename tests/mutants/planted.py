@@ -96,7 +96,7 @@ PLANTED = (
     ),
     Bug(
         "a survivor is dropped from the average where somebody was lost",
-        "protocols/federated/averaging.py",
+        "protocols/federated/fedavg.py",
         "        weights = [update.weight for update in trained.values()]\n",
         "        weights = [one.weight * (not missing or name != min(trained)) for name, one in trained.items()]\n",
         "fedavg, plain, star",

@@ -119,9 +119,9 @@ UNSEEN = (
     ),
     _bug(
         "models that were not trained count as models of a round",
-        "protocols/federated/averaging.py",
-        'require(len(trained), "clients with trained models", least)',
-        'require(len(updates), "clients with trained models", least)',
+        "protocols/federated/fedavg.py",
+        'require(len(trained), "clients with trained models", settings.min_clients)',
+        'require(len(updates), "clients with trained models", settings.min_clients)',
         "tests/protocols/federated/test_round.py::test_only_models_that_were_trained_count_as_models_of_a_round",
     ),
     _bug(
@@ -228,7 +228,7 @@ UNSEEN = (
         "protocols/auditing/sums.py",
         "rounding = (len(shares) + 8)",
         "rounding = 30 * (len(shares) + 8)",
-        "tests/scenarios/test_judging.py::test_an_error_of_a_few_roundings_of_float32_is_allowed_and_no_more",
+        "tests/protocols/test_judging.py::test_an_error_of_a_few_roundings_of_float32_is_allowed_and_no_more",
     ),
     _bug(
         "a share of the clients is rounded as a number of floating point",
