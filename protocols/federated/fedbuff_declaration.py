@@ -34,6 +34,7 @@ from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import all_rounds_are_held, ends_early_only_for_loss
 from tacit.protocols.rounds.rounds import ENROLMENT
+from tacit.protocols.rounds.tested import EVALUATE
 from tacit.sim.trace import Fact
 
 __all__ = ["DECLARATIONS", "BufferedDeclaration"]
@@ -116,6 +117,8 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
                 dismissed.setdefault(event.peer, []).append(event.time)
             elif event.type == "TrainingRound":
                 calls.setdefault((event.peer, event.round), event.time)
+        elif event.fact == Fact.LOST and event.step != EVALUATE:  # who is known to be gone is sent nothing
+            dismissed.setdefault(event.party, []).append(event.time)
     ended = trial.events[-1].time if trial.events else 0.0
     for (name, number), time in calls.items():
         if (name, number) in answered or ended <= time + deadline:

@@ -176,7 +176,7 @@ class NoisyChangesAveraging(SecureAveraging):
             what += "; with more losses a sum has less noise, and counts accordingly"
         found = [f'privacy.noise = "skellam": of {called} clients {what}']
         if (opened := self._most_lost(tables, called)) < lost:
-            cause = f"with training.tolerated_dropouts = {tables.training.tolerated_dropouts:g}"
+            cause = f"with sum.tolerated_dropouts = {tables.sum.tolerated_dropouts:g}"
             cause = cause if self.of.tolerates_share else "without signatures"
             found.append(f"{cause} a sum is opened with at most {opened} losses, not {lost}")
         return super().notes(tables, shards) + found

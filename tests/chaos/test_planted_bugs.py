@@ -10,7 +10,7 @@ from tacit import Scenario
 from tacit.parties.party import Collected, Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.federated import averaging
+from tacit.protocols.federated import fedavg
 from tacit.protocols.sums.dealing import DealtKeys, Survivors
 from tacit.protocols.xclp.rowsums import MaskedRows
 from tacit.scenarios.chaos.broad import calm_scenario
@@ -111,8 +111,8 @@ def test_chaos_reports_an_endless_wait_as_a_deadlock(small: Scenario, monkeypatc
 
 def test_chaos_finds_an_average_that_ignores_the_numbers_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only clients with different numbers of points show the bug, so some configurations have such clients."""
-    average = averaging.average
-    monkeypatch.setattr(averaging, "average", lambda column, weights, layout: average(column, None, layout))
+    average = fedavg.average
+    monkeypatch.setattr(fedavg, "average", lambda column, weights, layout: average(column, None, layout))
     plain = {one.name: one for one in CONFIGURATIONS if one.name.startswith("fedavg, plain, star")}
     found = {name: first_run(calm_scenario(one, 1)).promises_broken for name, one in plain.items()}
     assert {name for name, broken in found.items() if broken == {"the model equals the oracle's"}} == {

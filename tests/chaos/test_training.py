@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from tacit import Scenario, load
-from tacit.protocols.federated import averaging
+from tacit.protocols.federated import fedavg
 from tacit.scenarios.chaos.campaign import Findings, Plan, campaign, verdict
 from tacit.scenarios.chaos.report import verdict_line
 from tacit.scenarios.schema.scenario import Fault
@@ -88,19 +88,19 @@ def test_a_crash_at_any_step_of_training_breaks_no_promise(training: Scenario, a
 def test_an_average_that_counts_a_model_twice_breaks_a_promise(
     training: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    means = averaging._means
+    means = fedavg._means
 
     def planted(columns: list[tuple[bytes, ...]], weights: list[float], weighted: tuple[bool, ...]) -> object:
         return means([(*column, column[0]) for column in columns], [*weights, weights[0]], weighted)
 
-    monkeypatch.setattr(averaging, "_means", planted)
+    monkeypatch.setattr(fedavg, "_means", planted)
     (broken,) = verdict(training).broken
     assert broken.promise == "the model equals the oracle's"
     assert broken.how.startswith("the model of round 1 is not the average of client/0, client/1")
 
 
 def test_leaving_out_a_client_that_is_well_breaks_promises(training: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(averaging, "understood", lambda me, answers, checked: {
+    monkeypatch.setattr(fedavg, "understood", lambda me, answers, checked: {
         name: checked(name, answer) for name, answer in answers.items() if name != "client/2"
     })  # fmt: skip
     faulty = structs.replace(training, fault=(Fault(party="client/1", at="train.update"),))

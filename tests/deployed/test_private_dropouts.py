@@ -61,7 +61,7 @@ def test_lost_clients_cost_no_epsilon_and_seeds_are_revealed_once(tmp_path: Path
 def test_other_sums_lose_a_client_and_spend_no_more(averaging: str, tmp_path: Path) -> None:
     """The client is lost for good before it masks in the last round, and each part that is removed has its own seed."""
     fault = '{kind="crash", party="client/1", before="sum.mask", round=2}'
-    sums = [f"training.averaging={averaging}", "training.tolerated_dropouts=0.25", "training.corrupt_clients=0.1"]
+    sums = [f"training.averaging={averaging}", "sum.tolerated_dropouts=0.25", "sum.corrupt_clients=0.1"]
     changes = [*PRIVATE, *sums, "data.clients=7", "training.rounds=2", "privacy.components=log2", f"fault=[{fault}]"]
     scenario, real = deployed("private-dropouts", changes, tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")

@@ -151,9 +151,7 @@ def test_a_client_releases_models_with_noise_once_a_round(tmp_path: Path, monkey
         with self.step("train.open"):
             self.broadcast(self.clients, TrainingRound(bytes(len(self.model)), []))
         with suppress(Abort):
-            await self.settings.averaging.server(
-                self, self.clients, self.settings.expected, 3, 5.0, 4, len(self.clients)
-            )
+            await self.settings.averaging.server(self, self.clients, self.settings.expected, 3, 5.0, len(self.clients))
         return found
 
     monkeypatch.setattr(TrainingServer, "run_round", again)

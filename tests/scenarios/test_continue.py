@@ -119,7 +119,7 @@ def test_a_run_with_noise_of_clients_is_not_continued_because_its_noise_is_for_i
     resumable: Resumable, tmp_path: Path
 ) -> None:
     noise = ["privacy.noise=skellam", "privacy.noise_at=clients", "privacy.epsilon=8", "privacy.tolerated=0"]
-    changes = ["protocol.name=dp-fedavg", "training.rounds=2", *SIGNED, *noise, "protocol.corrupt_clients=0.1"]
+    changes = ["protocol.name=dp-fedavg", "training.rounds=2", *SIGNED, *noise, "sum.corrupt_clients=0.1"]
     run(load(resumable(tmp_path), changes), out=tmp_path / "run", engine="inline")
     cause = r"from its first round on: the noise of private averages is chosen for all rounds \(privacy.epsilon\);"
     with pytest.raises(FolderError, match=cause):

@@ -41,8 +41,8 @@ noise = "skellam"
 noise_at = "clients"
 tolerated = 0.25
 """
-CORRUPT = {"secure": ["protocol.corrupt_clients=0.2"]}
-OTHERS = ["training.corrupt_clients=0.2", "training.tolerated_dropouts=0.25"]
+CORRUPT = {"secure": ["sum.corrupt_clients=0.2"]}
+OTHERS = ["sum.corrupt_clients=0.2", "sum.tolerated_dropouts=0.25"]
 
 
 class Seen:

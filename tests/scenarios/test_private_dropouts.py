@@ -167,7 +167,7 @@ def test_settings_that_do_not_fit_are_refused_by_key(private: Path, changes: lis
         ([], None),
         (
             ["training.averaging=lightsecagg"],
-            "with training.tolerated_dropouts = 0.1 a sum is opened with at most 1 loss",
+            "with sum.tolerated_dropouts = 0.1 a sum is opened with at most 1 loss",
         ),
         (
             ["privacy.components=none", "protocol.identity=none"],

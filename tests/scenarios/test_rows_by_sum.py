@@ -119,7 +119,9 @@ def test_the_server_opens_no_scores_also_of_a_client_that_is_lost(
 
 def test_a_sum_over_too_few_clients_ends_the_round_and_says_so(rows: Load, tmp_path: Path) -> None:
     names = ", ".join(f'{{kind = "crash", party = "client/{j}", before = "split.mask"}}' for j in range(6))
-    result = run(rows("protocol.recovery=two-servers", f"fault=[{names}]"), out=tmp_path / "run")
+    result = run(
+        rows("protocol.recovery=two-servers", "sum.corrupt_clients=0", f"fault=[{names}]"), out=tmp_path / "run"
+    )
     assert (result.outcome, result.equals_plaintext) == ("aborted", None)
     assert "2 clients are left; min_clients is 3" in str(result.reason)
 
@@ -150,7 +152,7 @@ def test_a_lost_helper_ends_the_round(rows: Load, tmp_path: Path) -> None:
             ["protocol.recovery=two-servers", "sum.corrupt_clients=0.5", "data.labeled_clients=4"],
             r"protocol\.recovery: \"two-servers\": C = 4 of 8 clients .* needs 6 clients with labels, and 4 have some",
         ),
-        (["sum.corrupt_clients=0.8"], r"sum\.tolerated_dropouts: 0\.2 leaves nobody beside the corrupt"),
+        (["sum.corrupt_clients=0.8"], r"sum\.corrupt_clients: 0\.8 of 8 clients are C = 7"),
         (["sum.corrupt_clients=0.7"], r"sum\.tolerated_dropouts: 0\.2 of 8 clients is more than"),
         (["protocol.recovery=shamir"], r"protocol\.recovery: \"shamir\" is not one of the allowed: .*\"secure\""),
         (

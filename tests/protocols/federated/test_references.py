@@ -21,6 +21,7 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.protocols.federated.algorithms import ALGORITHMS
+from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.method import Method, Options
@@ -308,7 +309,7 @@ def by_hand(method: Method, rounds: int, outgoing: Outgoing) -> Vector:
     for number in range(1, rounds + 1):
         ends = []
         for i, shard in enumerate(SHARDS):
-            data = TrainingClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
+            data = FedAvgClient.data(SimpleNamespace(shard=shard), None)  # type: ignore[arg-type]
             seed = World(1).entropy(f"client/{i}", 1, number, 1, "training").bytes(32)
             received = outgoing(i, sent) if sent else b""
             ends.append(jobs.train(SPEC, model, data, update, number - 1, seed, [received], [kept[i]]))
