@@ -111,13 +111,18 @@ def nobody_holds_a_place_for_long(trial: Trial, affected: Affected) -> Iterator[
     answered = {(event.party, event.round): event.time for event in trial.events if _is_model(event)}
     dismissed: dict[str, list[float]] = {}
     calls: dict[tuple[str, int], float] = {}
+    gone: set[str] = set()
     for event in trial.events:
         if event.kind == "send" and event.party == "server":
             if event.type == "Dismissed":
                 dismissed.setdefault(event.peer, []).append(event.time)
             elif event.type == "TrainingRound":
                 calls.setdefault((event.peer, event.round), event.time)
-        elif event.fact == Fact.LOST and event.step != EVALUATE:  # who is known to be gone is sent nothing
+        elif event.fact == Fact.GONE:
+            gone.add(event.party)
+        elif event.fact == Fact.BACK:
+            gone.discard(event.party)
+        elif event.fact == Fact.LOST and event.step != EVALUATE and event.party in gone:  # who is gone is sent nothing
             dismissed.setdefault(event.party, []).append(event.time)
     ended = trial.events[-1].time if trial.events else 0.0
     for (name, number), time in calls.items():
