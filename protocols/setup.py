@@ -24,7 +24,7 @@ the numbers of points and a hash of the seed; to clients, who takes part with ho
 clients alone: a client that colludes with the server gives it away.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
@@ -38,9 +38,11 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
+from tacit.protocols.promises import Trial
 from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from tacit.sim.streams import derive
+from tacit.sim.units import duration
 from tacit.sim.wire import Message, encode_body
 
 __all__ = [
@@ -483,6 +485,19 @@ class SetUp(Part):
             "SeedCheck": p * CHECK_BYTES,
             "SeedAgreed": p * names,
         }
+
+    def suffering(self, trial: Trial) -> Iterable[tuple[tuple[str, ...], float]]:
+        """The clients that got the seed of a group late, in the second half of the server's wait, each by itself.
+
+        A leader that is held up may answer in time, and those that wait for its seed too late.
+        """
+        half, named = duration(trial.scenario.protocol.deadline) / 2, dict[tuple[str, int, int], float]()
+        for event in trial.events:
+            if event.kind == "send" and event.party == "server" and event.type in ("Roster", "NewLeader"):
+                named[event.peer, event.round, event.attempt] = event.time
+            elif event.kind == "deliver" and event.type == "Seed":
+                since = named.get((event.peer, event.round, event.attempt), event.time)
+                yield from [((event.peer,), event.time)] if event.time - since > half else []
 
     def waits(self, tables: Any) -> int:
         return int(tables.data.clients) + 2

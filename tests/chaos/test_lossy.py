@@ -59,6 +59,14 @@ def test_a_retransmission_wait_after_a_partition_excuses_the_client() -> None:
     assert "client/3" in found.lost and not found.broken
 
 
+def test_a_delayed_seed_on_a_connection_excuses_all_that_wait_for_the_leader() -> None:
+    """Over TCP the leader's other seeds wait behind it: they arrive when the server's wait is all but over."""
+    scenario = calm_scenario(NAMED["dp-fedavg, less noise until epsilon, secure, lossy TCP"], 11758650)
+    late = Fault(kind="delay", party="*", message="Seed", occurrence=9, by="9.757s")
+    found = verdict(structs.replace(scenario, fault=(late,)))
+    assert len(found.lost) == 6 and not found.broken
+
+
 def with_loss(scenario: Scenario, transport: str, loss: float, deadline: str) -> Scenario:
     network = structs.replace(scenario.network, transport=transport)
     link = Link(party="client/2", peer="server", loss=loss)
