@@ -22,11 +22,12 @@ members and a share each to the m - t others, and nothing else: one upload, with
 with members are used. A client that is lost before is out. Each member adds what it holds of U1; any t + r of these
 sums give the whole.
 
-The server takes as M those that have reported whose shares they hold; where leaving out a member lets more clients
-into U1, it does, down to what the sum needs. A vector counts in one U1 alone. Two of them could both be opened if
-m >= t + 2r. With fewer members, answers to two sets still open one and show linear relations of the other, so of their
-difference. Members therefore sign what they are shown, each one U1 a round, and add once q = floor((m + t) / 2) + 1 of
-them have signed the same. Two sets of q members share more than t, so one that is honest. So m - q members may be lost
+The server puts into M the members that reported whose shares they hold. It leaves a member out if that lets more
+clients into U1, as long as enough members for the sum remain. The vectors of a round are summed over one U1 only. With
+m >= t + 2r, a server that shows two sets to different members could open both sums. With fewer members, answers to two
+sets still open one sum and show linear relations of the other, and so of the difference of the two. Members therefore
+sign the sets that they are shown, one U1 a round, and send their sum once q = floor((m + t) / 2) + 1 of them have
+signed the same sets. Two sets of q members share more than t, and so an honest one. Therefore m - q members may be lost
 before they have signed, and m - (t + r) before they have answered.
 
 Papers: Franklin and Yung, STOC 1992 (packed sharing). Relatives are DisAgg (Mehmood et al., MLSys 2026) and OPA
@@ -38,14 +39,15 @@ party draws the members itself from the keys of the round.
 
 Security: semi-honest clients, no more than t members collude with the server. The server learns the sum over U1, who is
 in it, and whose shares each member holds. A member learns whose shares it holds and who is in U1; t members together
-with the server learn nothing else but the sum. From t + 1 to t + r - 1 of them learn linear relations of the numbers in
-each block of each vector, as many as they are more than t; t + r learn all vectors. Other clients learn who takes part.
-A client sends shares once a round. A member signs once a round, a U1 of at least `min_clients` and C + 2 whose shares
-it holds and in which it is, answers once, for that U1, and remembers both over a crash. A server that names different
-sets to members gets sums for one of them at most. m and t follow from assumed shares of corrupt and lost clients, of
-those that were called (`assumed`), by the tail of the hypergeometric distribution and the union over the rounds of a
-run (`Committee.among`); one that tries several draws succeeds more often (`members`). Not covered: what `secure_sum`
-does not cover, and answers that are wrong on purpose, which spoil the sum unseen.
+with the server learn nothing but the sum. If j members collude with it, t < j < t + r, they learn j - t linear
+relations of the numbers in each block of each vector; t + r members learn all vectors. Other clients learn who takes
+part. A client sends shares once a round. A member signs one U1 a round: of at least `min_clients` and C + 2 clients,
+all of whose shares it holds, and with itself among them. It answers once, for that U1, and remembers both over a crash.
+A server that names different sets to members gets sums for one of them at most. m and t follow from the assumed shares
+of corrupt and lost clients among those that were called (`assumed`), by the tail of the hypergeometric distribution and
+a union bound over the rounds of a run (`Committee.among`). A server that tries several draws succeeds more often
+(`members`). Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum
+unseen.
 """
 
 import math
@@ -135,10 +137,10 @@ REQUESTS = Requests(  # with one phase to spare
 
 @dataclass(frozen=True)
 class Committee:
-    """The m `members` of a sum among a number of `clients`, with `private` t and `block` r.
+    """The numbers of a committee: m = `members`, drawn from `clients`, with t = `private` and blocks of r = `block`.
 
-    `failure`: the probability that in a round of the run more than t members are corrupt or more than `tolerated` are
-    lost, as its logarithm to base 2; -inf where neither can be, 0 where more losses were to be withstood than can be.
+    `failure`: log2 of the probability that in a round of the run more than t members are corrupt or more than
+    `tolerated` are lost. It is -inf if neither is possible, and 0 if no committee withstands the losses assumed.
     """
 
     clients: int
@@ -150,11 +152,12 @@ class Committee:
     @classmethod
     @cache
     def among(cls, clients: int, assumed: Assumed, exponent: int = 40, draws: int = 1) -> "Committee":
-        """The smallest committee among `clients` that joined: of those, C may be corrupt, and L' more may be lost.
+        """The smallest committee of `clients` that joined, of whom C may be corrupt and L' others may be lost.
 
-        In a run of this number of `draws` this fails with a probability of at most 2^-exponent, if these clients are
-        chosen before the members are drawn. At least one client counts as corrupt. Where no committee withstands both,
-        all are members, and as many may be lost as can be. Raises NotCarried for fewer clients than C + 2.
+        In a run with this number of `draws`, more members than it withstands are corrupt or lost with a probability of
+        at most 2^-exponent, if these clients are chosen before the members are drawn. At least one client counts as
+        corrupt. If no committee withstands both, all clients are members, and as many may be lost as the other
+        conditions allow. Raises NotCarried for fewer clients than C + 2.
         """
         assumed.require_fewest(clients)
         marked, lost = max(1, assumed.colluding), assumed.left_to_lose(clients)
@@ -183,7 +186,7 @@ class Committee:
 
     @property
     def tolerated(self) -> int:
-        """How many members may be lost at any step: the smaller number of two."""
+        """How many members may be lost in all, so that q can sign and t + r can answer."""
         return self.members - max(self.quorum, self.needed)
 
     def packing(self, field: Mersenne) -> Packing:
@@ -191,7 +194,7 @@ class Committee:
         return Packing(field, self.members, self.private, self.block)
 
     def left_to_open(self, left: int) -> float:
-        """The probability that enough members for a sum are among `left` of the clients, where others are lost."""
+        """The probability that enough members for a sum are among the `left` clients that are not lost."""
         least, all_ways = max(self.quorum, self.needed), math.comb(self.clients, self.members)
         lost = self.clients - left
         ways = sum(math.comb(left, k) * math.comb(lost, self.members - k) for k in range(least, self.members + 1))
@@ -210,7 +213,7 @@ class Committee:
 
 @hollow(lambda shares, packing, dimension, seeded: unknown(packing.length(dimension)))
 def _summed(shares: Sequence[bytes], packing: Packing, dimension: int, seeded: bool) -> Elements:
-    """The sum of `shares`, as they were sent; `seeded`: to one of the first t members, who got seeds."""
+    """The sum of encoded `shares` for one member; `seeded`: it is one of the first t, whose shares are seeds."""
     length, gf = packing.length(dimension), packing.field
     total = np.zeros(length, np.uint64)
     for data in shares:
@@ -243,7 +246,7 @@ def _checked(data: bytes, packing: Packing, dimension: int, seeded: bool) -> byt
 
 @dataclass
 class _Taking(consistency.Signer):
-    """A client's part in the sum of a round, from its upload on; `shares` are those that it holds as a member."""
+    """The state of a client in the sum of a round; `shares`: as a member, those that it holds, by client."""
 
     settings: SumSettings
     committee: Committee
@@ -312,7 +315,7 @@ class _Taking(consistency.Signer):
             me.send(me.server, SharesHeld(bits(tuple(self.shares), names)))
 
     async def sign(self, shown: CommitteeSurvivors) -> None:
-        """Sign U1 and M, once a round; the trace says why where it does not."""
+        """Sign U1 and M, once a round; the trace says why if it refuses."""
         me, committee = self.me, self.committee
         with values_of(me, me.server, "CommitteeSurvivors"):
             left = named(shown.members, self.members), named(shown.clients, self.group.names)
@@ -369,10 +372,10 @@ def _leave_out(me: Server, names: Sequence[str], settings: SumSettings) -> None:
 def _chosen(
     held: Mapping[str, frozenset[str]], dealers: Sequence[str], least: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """M and U1: at least `least` members of U1 who hold the shares of all of U1, with as many clients as can be.
+    """M and U1: at least `least` members, in U1 themselves, that hold shares of all of U1; U1 as large as possible.
 
-    `held`: whose shares each member holds that has reported. Empty where there are too few members. Members who lack
-    the shares of most clients are left out first.
+    `held`: for each member that has reported, the clients whose shares it holds. Members with the fewest shares are
+    left out first. Both are empty if too few members remain.
     """
     order = sorted(held, key=lambda name: -len(held[name]))  # a stable order: ties as they were drawn
     in_common = list(accumulate((held[name] for name in order), frozenset.intersection, initial=frozenset(dealers)))
@@ -391,7 +394,7 @@ def _chosen(
 class ByCommittee(Sum):
     """The secure sum by a committee of members, with one upload a client, of integers.
 
-    Its `tolerance` also says how rarely a draw of the members fails, which are new in each of its rounds.
+    Each round draws its own members; `tolerance` also bounds the probability that a draw in the run fails.
     """
 
     name: ClassVar[str] = "committee"
@@ -423,7 +426,7 @@ class ByCommittee(Sum):
         return Committee.among(joined, self.tolerance.of(called), self.tolerance.exponent, self.tolerance.draws)
 
     def opens(self, called: int, least: int, joined: int, left: int) -> float:
-        """The members are drawn of those that joined, so how many of them are lost is hypergeometric."""
+        """As `Sum.opens`; the number of lost members is hypergeometric, as members are drawn from those that joined."""
         return self.limits(called, joined).left_to_open(left) if left >= least else 0.0
 
     def signing(self, clients: int) -> tuple[int, int]:
@@ -494,7 +497,7 @@ class ByCommittee(Sum):
                 await part.answer(answer)
 
     async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
-        """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+        """Sum the vectors of the clients of `group`, P, whose shares all of M hold. Raises Abort."""
         names, identities = group.names, group.identities
         if identities is None:
             raise ValueError("members sign: the group needs identities.")

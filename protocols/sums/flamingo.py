@@ -28,36 +28,37 @@ from the ciphertext of the one that is in. So a client that is lost costs a decr
 decryption is for a pair that is in.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
-hashes with r and the digest of the set-up's clients and keys (`setup.Group.lot`). So it is fixed once the keys are, and
-each party draws it itself. With few clients it is complete. Its degree and threshold, and the decryptors, withstand the
-C clients that may collude of those that were called (`assumed`), however few joined.
+hashes with r and the digest of the set-up's clients and keys (`setup.Group.lot`). The graph is therefore fixed once the
+keys are, and each party draws it itself. With few clients it is complete. Its degree and threshold, and the decryptors,
+withstand the C clients, of those that were called, that may collude (`assumed`), however few joined.
 
-What a decryptor sees to: labels by which it is in itself, that at least `min_clients` and C + 2 are in, and in a graph
-that is not complete enough neighbours of each (`Degree.threshold`), and no part that could be summed apart (below). It
-signs the labels of one round once, and opens
-what q decryptors have signed, once; over a crash, too. Labels are a set, so no client has both. Ciphertexts of a pair
-name the pair, the round and the set-up in the proof of who made them, so a server that presents one pair's as another's
-gets nothing. Each decryption has a proof, so a wrong one is found and left out, and shares of a seed are checked by the
-hash of the seed.
+A decryptor signs the labels of a round (who is in) only if it is in itself, at least `min_clients` and C + 2 clients
+are in, and, in a graph that is not complete, each client that is in has enough neighbours that are in
+(`Degree.threshold`) and no part of the ring could be summed apart (below). It signs one set of labels a round, and
+opens that set once, after q decryptors have signed it; its disk remembers both over a crash. The labels are one list,
+so no client is both in and out. The proof of a ciphertext is bound to the pair, the round and the set-up, so decryptors
+refuse a ciphertext that the server presents for another pair. Decryptions come with proofs, so the server leaves out
+wrong ones, and it checks a seed from shares by the hash of the seed.
 
-What is different from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind
-them to their pair; the key passes to new decryptors by dealing its shares; a client's message goes without its own
-signature, as connections say whose it is; and the graph is regular.
+Differences from the paper and its implementation: seeds are encrypted by hashed ElGamal, with proofs that bind them to
+their pair; the key passes to new decryptors by dealing its shares; a client's message has no signature of its own, as
+the connection says whose it is; and the graph is regular.
 
 Security: up to t decryptors, and any clients, collude with a lying server, which opens one set a round at most. It
 learns the sum over those who are in, who these are, and s_ij of pairs with those who are out. In a graph that is not
-complete clients that collude are chosen before it is drawn, but a server can choose by the graph who is out. Where only
-clients that collude are in for k / 2 places of the ring, those before and after have no mask in common, so two such
-gaps leave a sum over the part between them. Of the C clients that collude at most C' are in any two gaps, except with
-the probability with which a sum of the run may fail: n (n - 1) / 2 P[X > C'], where X of the C are among 2 floor(k / 2)
-of n (`members.exceeded_by`). Decryptors refuse a set with two gaps in which at most C' are in, if fewer than
-`min_clients` are in these and the part between them (`Graph.smallest_part`). So each part has at least `min_clients` -
-C honest clients, as any sum. Losses that are tolerated leave no such gaps, except rarely: of 1,000 draws of 30, 100 and
-200 clients and 100 of 500 and 1,000 with `tolerance` at its defaults and a tenth lost, none. In a complete graph there
-is one sum. The server checks the proofs of what it forwards. A client with a wrong one is out before labels are shown,
-so it cannot end a round so: neither here nor at a decryptor, which checks them, too. Not covered: what `secure_sum`
-does not cover; clients that encrypt other seeds than they mask with, which spoil the sum unseen; and a client whose
-shares do not give its own seed, which ends the round without a sum, and is named.
+complete, colluding clients are chosen before it is drawn, but the server knows the graph and can choose who is out. A
+gap is a run of floor(k / 2) places of the ring in which only colluding clients are in. Clients before and after a gap
+share no mask, so two gaps expose the sum over the clients between them. Any two gaps together hold at most C' of the C
+colluding clients, except with the probability with which a sum of the run may fail: n (n - 1) / 2 P[X > C'], where X of
+the C are among 2 floor(k / 2) of n (`members.exceeded_by`). Decryptors refuse a set with two runs that could be gaps,
+in which at most C' clients are in, if fewer than `min_clients` are in these runs and between them
+(`Graph.smallest_part`). Each part therefore has at least `min_clients` - C honest clients, as any sum has. Tolerated
+losses rarely leave such runs: in 1,000 draws of 30, 100 and 200 clients and 100 of 500 and 1,000, with `tolerance` at
+its defaults and a tenth lost, none did. In a complete graph there is one sum. The server checks the proofs of the
+ciphertexts that it forwards, and decryptors check them again. A client with a wrong proof is out before labels are
+shown, so it cannot end a round that way. Not covered: what `secure_sum` does not cover; clients that encrypt other
+seeds than those they mask with, which spoils the sum unseen; and a client whose shares do not give its own seed: it
+ends the round without a sum, and is named.
 
 A patent is known that concerns this method or methods near it (US 12,278,891).
 """
@@ -166,7 +167,7 @@ REQUESTS = Requests(RoundDone, (RoundBegins, RoundLabels, RoundOpening), phases=
 
 
 def pair_seed(ring: KeyRing, run_id: bytes, number: int, one: str, other: str) -> bytes:
-    """The seed s_ij of round `number` that client `one`, whose `ring` it is, has in common with the `other`."""
+    """The seed s_ij that the clients `one` and `other` share in round `number`, from the key ring of `one`."""
     root = derive(ring.roots[other], "pair seed", ring.digest)
     return derive_key(root, run_id, "pair seed", number, ring.generation - 1, ring.pair(one, other), SEED_BYTES)
 
@@ -186,7 +187,7 @@ def _split(seed: bytes, needed: int, count: int, entropy: Any) -> list[bytes]:
 
 @dataclass
 class _Part:
-    """A client's part in the sum of a round, from its message on."""
+    """The state of a client in the sum of a round: it sends its message and, as a decryptor, signs and opens."""
 
     me: Client
     round: Round
@@ -242,7 +243,7 @@ class _Part:
         self.done = me.name not in ring.decryptors or not ring.share
 
     async def sign(self, shown: RoundLabels) -> None:
-        """Sign the labels, once a round; the trace says why where it does not."""
+        """Sign the labels, once a round; the trace says why if it refuses."""
         me, now = self.me, self.round
         with values_of(me, me.server, "RoundLabels"):
             survivors = named(shown.clients, now.ring.names)
@@ -275,7 +276,7 @@ class _Part:
                     self.revealing = None
 
     async def open(self, asked: RoundOpening) -> None:
-        """Answer what q decryptors have signed, once a round; the trace says why where it does not."""
+        """Open the labels that it signed, once a round, if q decryptors signed them; the trace says why if not."""
         me, now, ring = self.me, self.round, self.round.ring
         if not self.labels or self.done:
             refuse(me, "open a sum: it has signed no labels that are open")
@@ -309,7 +310,7 @@ class _Part:
 
 
 def _hidden(now: Round, sent: Mapping[str, MaskedVector], pairs: Sequence[tuple[str, str]]) -> list[bytes]:
-    """The ciphertexts that the first of each of `pairs` has sent of its seed."""
+    """The ciphertext of s_ij that client i sent, for each (i, j) of `pairs`."""
     rows = {one: dict(zip(now.neighbours(one), sent[one].seeds, strict=True)) for one in {one for one, _ in pairs}}
     return [rows[one][other] for one, other in pairs]
 
@@ -320,9 +321,9 @@ def to_open(now: Round, sent: Mapping[str, MaskedVector], survivors: Sequence[st
 
 
 async def _proved(me: Server, now: Round, sent: Mapping[str, MaskedVector], names: tuple[str, ...]) -> tuple[str, ...]:
-    """The clients of `names` that are in: those with no wrong proof of a ciphertext that is to be decrypted.
+    """The clients of `names` without those that sent a wrong proof for a ciphertext that is to be decrypted.
 
-    A client with a wrong proof is out, so more ciphertexts are to be decrypted, and these are checked in turn.
+    With each client left out there are more pairs to decrypt: their proofs are checked, too, until all are right.
     """
     checked: set[tuple[str, str]] = set()
     while True:
@@ -375,7 +376,7 @@ async def _opened(
     checks: dict[str, bytes],
     settings: SumSettings,
 ) -> tuple[dict[str, bytes], list[bytes]]:
-    """The seed of each of the `survivors`, and the texts that are `hidden`, as soon as answers give them.
+    """The seeds of the `survivors` and the plaintexts of the ciphertexts `hidden`, from the first answers that suffice.
 
     Raises Abort.
     """
@@ -425,7 +426,7 @@ async def _opened(
 
 @hollow(lambda public, hidden, context, sent: ([bytes(POINT_BYTES)] * len(hidden), ""))
 def _verified(public: bytes, hidden: Sequence[bytes], context: bytes, sent: bytes) -> tuple[list[bytes], str]:
-    """The points that were `sent`, and the problem with them."""
+    """The partial decryptions in `sent`, and the problem with their proofs, "" if there is none."""
     try:
         return elgamal.verified(public, hidden, context, sent), ""
     except ValueError as error:
@@ -436,7 +437,7 @@ def _verified(public: bytes, hidden: Sequence[bytes], context: bytes, sent: byte
 def _seeds(
     survivors: Sequence[str], shares: dict[int, list[bytes]], needed: int, checks: dict[str, bytes]
 ) -> dict[str, bytes]:
-    """The seeds of the `survivors` whose `shares`, by the x of who holds them, give what was hashed."""
+    """The seeds that `shares`, by decryptor's x, restore and that have the hash in `checks`, by survivor."""
     found = {}
     for place, name in enumerate(survivors):
         own = {x: row[place] for x, row in shares.items() if row[place]}
@@ -491,7 +492,7 @@ class Flamingo(Sum):
 
     @property
     def chosen(self) -> int | None:
-        """The number of decryptors, where it does not follow from `tolerance`."""
+        """The number of decryptors that the scenario sets; None: it follows from `tolerance`."""
         number: int | None = self.table.decryptors
         return number
 
@@ -503,7 +504,7 @@ class Flamingo(Sum):
         return 0, self.limits(clients, clients).decryptors.quorum  # who the decryptors are, all know
 
     def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
-        """Where clients are lost from masking on, the decryptors and neighbours among them decide."""
+        """As `Sum.opening`, with `drawn`: a sum fails if too many decryptors, or neighbours of one client, are lost."""
         drawn = partial(drawn_sums, called, self.chosen, self.tolerance, least)
         return replace(super().opening(called, least), drawn=drawn)
 
@@ -607,7 +608,7 @@ class Flamingo(Sum):
                 await part.open(answer)
 
     async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
-        """Sum the vectors of `present`, who have the keys on the server's disk, or of those who live. Raises Abort."""
+        """Sum the vectors of the clients of `group` that are not lost, by the keys on its disk. Raises Abort."""
         ring = KeyRing.of(me)
         if ring is None:
             raise ValueError("a sum needs the keys of its rounds.")

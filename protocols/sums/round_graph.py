@@ -29,7 +29,7 @@ def _graph(names: tuple[str, ...], lot: bytes, number: int, tolerance: Tolerance
 
 @cache
 def _in_gaps(degree: Degree, tolerance: Tolerance) -> int:
-    """The most of the C clients that collude in any two gaps of the ring, except as often as a sum may fail."""
+    """C', a bound on the colluding clients in two gaps of the ring; it fails at most as often as a sum may fail."""
     n, places = degree.clients, 2 * (degree.k // 2)
     return exceeded_by(n, degree.colluding, places, tolerance.allowed / math.comb(n, 2))[0]
 
@@ -37,7 +37,7 @@ def _in_gaps(degree: Degree, tolerance: Tolerance) -> int:
 def _problem(
     graph: Graph | None, members: int, tolerance: Tolerance, called: int, survivors: Sequence[str], least: int
 ) -> Reason:
-    """The problem of a set of `survivors` of the `members`; "" if there is none."""
+    """The reason not to open a sum over `survivors`, of this number of `members` of the set-up; "" if there is none."""
     if len(survivors) < least:
         return Reason("{count} clients are fewer than {least}", count=len(survivors), least=least)
     if graph is not None:
@@ -53,10 +53,11 @@ def _problem(
 
 @cache
 def drawn_sums(clients: int, decryptors: int | None, tolerance: Tolerance, least: int, lost: float) -> int:
-    """The number of `DRAWN` drawn rounds with a sum if each of the `clients` is `lost` with a probability.
+    """How many of `DRAWN` simulated rounds end with a sum if each of the `clients` is lost with probability `lost`.
 
-    Lost clients send no masked vector and sign nothing. `decryptors`: as chosen; `least`: the fewest clients in a sum.
-    Raises ValueError where that number of clients cannot carry those that the `tolerance` assumes to collude.
+    Lost clients send no masked vector and sign nothing. `decryptors`: their number, if the scenario sets it; `least`:
+    the fewest clients in a sum. Raises ValueError if there are too few `clients` for the collusion that `tolerance`
+    assumes.
     """
     degree, among = degree_of(clients, tolerance, clients), Decryptors.of(clients, decryptors, tolerance, clients)
     random, names = generator(0, "drawn sums", clients), tuple(map(str, range(clients)))
@@ -73,7 +74,7 @@ def drawn_sums(clients: int, decryptors: int | None, tolerance: Tolerance, least
 
 @dataclass(frozen=True)
 class Round:
-    """A round of sums under the keys of `ring`, as everybody works it out."""
+    """A round of sums under the keys of `ring`: its graph, pairs and contexts, which are the same at all parties."""
 
     ring: KeyRing
     number: int
@@ -87,27 +88,27 @@ class Round:
         return _graph(self.ring.names, self.ring.lot, self.number, self.tolerance, self.called)
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """The clients with which `name` shares masks, in an order that all parties work out."""
+        """The clients with which `name` shares masks, in an order that is the same at all parties."""
         if self.graph is None:
             return tuple(one for one in self.ring.names if one != name)
         return self.graph.neighbours(name)
 
     def problem(self, survivors: Sequence[str], least: int) -> Reason:
-        """The problem of labels by which `survivors` are in; "" if there is none."""
+        """The reason not to sign labels by which `survivors` are in; "" if there is none."""
         return _problem(self.graph, len(self.ring.names), self.tolerance, self.called, survivors, least)
 
     def pairs(self, survivors: Sequence[str]) -> list[tuple[str, str]]:
-        """Each pair of one that is in and a neighbour that is out."""
+        """The pairs (i, j) whose seeds are decrypted: i is a survivor, j a neighbour of i that is out."""
         left = frozenset(survivors)
         return [(one, other) for one in survivors for other in self.neighbours(one) if other not in left]
 
     def context(self, sender: str, other: str) -> bytes:
-        """The context of the ciphertext that `sender` makes of the seed of a pair."""
+        """The context to which `sender` binds its ciphertext of the seed that it shares with `other`."""
         return derive(self.ring.digest, "pair seed", self.run_id, self.number, self.ring.generation, sender, other)
 
     @property
     def statement(self) -> list[str]:
-        """The first list of what decryptors sign; the second are those who are in."""
+        """The first of the two lists that decryptors sign: round, generation, decryptors. The second is who is in."""
         return ["labels", str(self.number), str(self.ring.generation), *self.ring.decryptors]
 
     @property
