@@ -12,9 +12,9 @@ another attempt, after a crash, and in a deployed client that was started again.
 | models with the client's part of the noise | `tacit.protocols.federated.round` | the vectors, as they are summed |
 | answers about public points | `tacit.protocols.cotraining.round` | the predictions, as they are sent |
 
-How many rounds there are, the client knows from the scenario: it refuses a call to a later one (`rounds`). Answers of
-labels need no entry: they follow from a secret that lasts (`randomised`). What a round of secure averaging adds is in
-`tacit.protocols.sums.refusal`: masked values go into one sum of a round.
+The client knows from the scenario how many rounds there are, and refuses a call to a later one (`rounds`). Labels sent
+as answers need no entry: they follow from a secret that lasts (`randomised`). Rounds of secure averaging have further
+rules in `tacit.protocols.sums.refusal`: a client's masked values go into one sum of a round.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ _RELEASED = "released"  # on a client's disk
 def release(me: Party, what: str, content: bytes) -> None:
     """Record that `me` releases `content` as `what` in its round; call it before anything is sent.
 
-    Raises BadValues, which ends its part of the round, if it has released another content in this round, or has
-    released `what` in a later one.
+    Raises BadValues, which ends its part of the round, if `me` has released other content as `what` in this round, or
+    any content as `what` in a later round.
     """
     released = me.disk.get(_RELEASED, {})
     number, digest = released.get(what, (0, b""))

@@ -181,15 +181,15 @@ class TrainingSettings:
         return trained and ((number - 1) % self.evaluated_every == 0 or number == self.rounds)
 
     def called(self, number: int) -> int:
-        """The clients that round `number` calls if all have enrolled; whoever is away counts, too."""
+        """How many clients round `number` calls if all have enrolled, including those that are away."""
         everybody = self.able is None or self.private is not None or self.trains_unlabeled(number)
         able = self.clients if everybody or self.able is None else self.able
         return rounded_up(self.share, able)
 
     def compared(self, model: bytes, additions: Sequence[bytes] = ()) -> bytes:
-        """The bytes by which calls with this `model` and `additions` are compared: the same for the same numbers.
+        """A canonical encoding of `model` and `additions`, which is the same for equal numbers.
 
-        A server could otherwise call again to what is the same round, with -0.0 in the place of 0.0.
+        Clients and the server compare calls by it. Otherwise a server could repeat a call with -0.0 in place of 0.0.
         """
         vectors = zip((model, *additions), self.expected.layouts, strict=False)
         known = [canonical(one, layout) if len(one) == layout.size else one for one, layout in vectors]
@@ -197,7 +197,7 @@ class TrainingSettings:
 
     @property
     def hiding(self) -> Hiding:
-        """The way to average, where it hides each model."""
+        """`averaging` as one that hides each model; call it only if `averaging.individual` is false."""
         assert not self.averaging.individual
         return cast(Hiding, self.averaging)
 
@@ -210,7 +210,7 @@ class TrainingSettings:
 
     @property
     def together(self) -> int:
-        """The most models that the server holds at a time, without its own."""
+        """How many clients' models the server holds at a time at most."""
         return rounded_up(self.share, self.clients) + self.extra
 
     @property
@@ -258,7 +258,7 @@ class TrainingClient(FedAvgClient):
         )
 
     def _too_coarse(self, model: bytes) -> str:
-        """The reason why this client adds no noise to a change of `model`; "" if there is none, or it adds none."""
+        """The reason to refuse `model`: its numbers are too coarse for this client's noise; "" if there is none."""
         private = self.settings.private
         if private is None or not private.at_clients:
             return ""
@@ -285,7 +285,7 @@ class TrainingClient(FedAvgClient):
         return pseudo
 
     async def train(self, call: TrainingRound, points: Usable, due: float | None = None) -> Trained:
-        """As of FedAvg, with the method's client terms, and with what this client has kept of its last update."""
+        """Train as in FedAvg, with the method's client terms and what this client kept of its last update."""
         try:
             trained = await super().train(call, points, due)
         except InvalidReceived as error:
@@ -308,7 +308,7 @@ class TrainingClient(FedAvgClient):
             self.world.computing.ahead(self.name, *self.job(message, self.usable(None), stamp[0], seed))
 
     async def to_send(self, before: bytes, trained: Trained, weight: int) -> Update:
-        """The client's share of the average after training from `before`; private training clips it."""
+        """The update to send after training from `before`; private training clips it, and clients may add noise."""
         settings, model = self.settings, trained.parameters
         if settings.private is None:
             sent = await super().to_send(before, trained, weight)
@@ -338,7 +338,7 @@ class TrainingClient(FedAvgClient):
 
     @property
     def _noisy(self) -> int:
-        """The number of clients in an average whose noise must be enough."""
+        """How many clients' noise hides one client: those of the smallest average, without it and colluding ones."""
         return self.settings.averaging.honest(self.settings.min_clients)
 
     async def _falsified(self, false: FalseUpdate, before: bytes, update: Update) -> Update:
@@ -350,10 +350,10 @@ class TrainingClient(FedAvgClient):
         return replace(update, vectors=(model, *others), in_range=in_range)
 
     def _is_in_range(self, false: FalseUpdate) -> bool:
-        """True if the false model of a hollow run is in the range that the averaging checks; false if none is checked.
+        """Whether, in a hollow run, the numbers of a Byzantine client's model pass the averaging's check of ranges.
 
-        This client's training of the first round is really made, because its model and points are known. In later
-        rounds the same update, or the noise that is drawn, is assumed to be added to that model.
+        Without such a check it returns `false.in_range`. The model of the first round is really trained, because its
+        inputs are known; in later rounds the false model is assumed to be made from the same one.
         """
         settings, disk = self.settings, self.disk
         if false.in_range or not settings.averaging.checks_ranges:
@@ -366,7 +366,7 @@ class TrainingClient(FedAvgClient):
         return settings.averaging.holds(false.model(before, trained, self.name, self.round), false.layout)
 
     async def send_update(self, update: Update) -> None:
-        """Send `update` by the agreed way of averaging; with the client's own noise only once a round."""
+        """Send `update` as the averaging requires; an update with the client's own noise is sent only once a round."""
         settings = self.settings
         if settings.private is not None and settings.private.at == "clients":
             content = b"".join(update.vectors) if update.words is None else update.words.tobytes()
@@ -492,7 +492,7 @@ class TrainingServer(FedAvgServer):
         return ""
 
     def _counted_before(self, number: int) -> tuple[int, ...]:
-        """The variances with which the rounds before `number` count; some were lost with the server."""
+        """The variance of noise with which each round before `number` counts, also for those lost in a crash."""
         private = self.settings.private
         assert private is not None and private.noise is not None
         found = self.noise_counted
@@ -566,7 +566,7 @@ class TrainingServer(FedAvgServer):
 
 @dataclass(frozen=True, kw_only=True)
 class Called(Among):
-    """The cohort of a round, with the `settings` of training and the clients whose models were averaged before."""
+    """The cohort of a round, with the `settings` of training; `seen`: clients whose models were averaged before."""
 
     settings: TrainingSettings
     seen: Sequence[str] = ()

@@ -23,12 +23,12 @@ with members are used. A client that is lost before is out. Each member adds wha
 sums give the whole.
 
 The server puts into M the members that reported whose shares they hold. It leaves a member out if that lets more
-clients into U1, as long as enough members for the sum remain. The vectors of a round are summed over one U1 only. With
-m >= t + 2r, a server that shows two sets to different members could open both sums. With fewer members, answers to two
-sets still open one sum and show linear relations of the other, and so of the difference of the two. Members therefore
-sign the sets that they are shown, one U1 a round, and send their sum once q = floor((m + t) / 2) + 1 of them have
-signed the same sets. Two sets of q members share more than t, and so an honest one. Therefore m - q members may be lost
-before they have signed, and m - (t + r) before they have answered.
+clients into U1, as long as enough members for the sum remain. The vectors of a round are summed over one U1 only.
+Without signatures, a server that shows two sets to different members could open both sums if m >= t + 2r. With fewer
+members, answers to two sets still open one sum and show linear relations of the other, and so of the difference of the
+two. Members therefore sign the sets that they are shown, one U1 a round, and send their sum once q = floor((m + t) / 2)
++ 1 of them have signed the same sets. Two sets of q members share more than t, and so an honest one. Therefore m - q
+members may be lost before they have signed, and m - (t + r) before they have answered.
 
 Papers: Franklin and Yung, STOC 1992 (packed sharing). Relatives are DisAgg (Mehmood et al., MLSys 2026) and OPA
 (Karthikeyan and Polychroniadou, CRYPTO 2025), in which a committee also helps a server to a sum after one upload.
@@ -139,8 +139,8 @@ REQUESTS = Requests(  # with one phase to spare
 class Committee:
     """The numbers of a committee: m = `members`, drawn from `clients`, with t = `private` and blocks of r = `block`.
 
-    `failure`: log2 of the probability that in a round of the run more than t members are corrupt or more than
-    `tolerated` are lost. It is -inf if neither is possible, and 0 if no committee withstands the losses assumed.
+    `failure`: log2 of a bound on the probability that in a round of the run more than t members are corrupt or more
+    than `tolerated` are lost. It is -inf if neither is possible, and 0 if no committee withstands the losses assumed.
     """
 
     clients: int

@@ -8,11 +8,11 @@ them.
 
 Paper: Bonawitz et al., CCS 2017, Figure 4, round 3. With `identities` it comes between Survivors and Revealed of
 `dealing`. s = floor((|P| + C) / 2) + 1, P the clients of the set-up: of two different pairs (A, U3) at most one has s
-signatures, even if C clients sign whatever the server likes, for two sets of s share more than C. C is the third of the
-clients that the round CALLED, unless `sum.corrupt_clients` states another share of them: a third of P would fall
-with each honest client that is lost before. Other sums sign in the same way, with a number of
-signatures of their own (`lightsecagg`, `committee`). The server forwards valid signatures; if there are too few,
-clients that have not signed by the deadline are lost.
+signatures, even if C clients sign whatever the server likes, for two sets of s share more than C. C is a third of the
+clients that the round CALLED, unless `sum.corrupt_clients` states another share of them; a third of P would shrink with
+each honest client that is lost before. Other sums sign in the same way, with a number of signatures of their own
+(`lightsecagg`, `committee`). The server forwards valid signatures; if there are too few, clients that have not signed
+by the deadline are lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class Agreement(Message):
 
 @dataclass(frozen=True)
 class Signed:
-    """Long-term `identities`, which sign keys and sets.
+    """The long-term `identities` of a round, which sign keys and sets.
 
     `titles`: each client of the set-up with its incarnation; `least`: the number of signatures that U3 needs.
     """
@@ -66,7 +66,7 @@ class Signed:
 
 
 def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, SharedSecret]) -> Signed | None:
-    """The identities with which data shown to `me` are signed; `secrets`: those of the set-up, with all of P."""
+    """What `me` needs to check signatures of P, whose titles are in the set-up's `secrets`; None: nothing is signed."""
     if identities is None:
         return None
     titles = {name: title_of(name, secret.names) for name, secret in secrets.items()}
@@ -74,7 +74,7 @@ def signed_by(me: Client, identities: Identities | None, secrets: Mapping[str, S
 
 
 def needed(joined: int, colluding: int | None = None) -> int:
-    """The number s of signatures, for |P| = `joined` and C = `colluding`; None: a third of P, where all have come."""
+    """s, the signatures that a set needs, for |P| = `joined` and C = `colluding` (None: a third of P)."""
     return (joined + (joined // 3 if colluding is None else colluding)) // 2 + 1
 
 
@@ -122,7 +122,7 @@ async def is_agreed(
 
 @dataclass
 class Signer:
-    """A client's part in the sum of a round, from its upload on: it signs one set, and answers for that set alone.
+    """The state of a client in the sum of a round: after its upload it signs one set, and opens that set alone.
 
     `stamp`: round and attempt of its upload; `signed`: A and U3 of the set that it has signed, if any; `done`: nothing
     more is due from it.
@@ -137,7 +137,7 @@ class Signer:
 
     @property
     def is_current(self) -> bool:
-        """True in the round and attempt of the upload: a server that goes ahead is answered no more."""
+        """True while `me` is in the round and attempt of its upload; later, requests for this sum are ignored."""
         return self.stamp == (self.me.round, self.me.attempt)
 
     @property
@@ -146,7 +146,7 @@ class Signer:
         raise NotImplementedError
 
     async def answer(self, shown: Agreement) -> None:
-        """Open the set that was signed, once a round, if `quorum` have signed it; the trace says why if not."""
+        """Open the set that it signed, once a round, if `quorum` clients signed it; the trace says why if not."""
         me = self.me
         if self.signed is None:
             refuse(me, "open the sum: it has signed no set")

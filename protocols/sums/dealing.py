@@ -19,10 +19,10 @@ one U3 an attempt, with one kind of share for each client.
 
 A client enforces its own protection by refusals (`refusal`). It deals once in a round and attempt, also if it is called
 again or comes back after a crash, among an A of clients that it knows from the set-up. It computes t itself, always
-more than (|A| + C) / 2. A and U3 have at least the agreed smallest number of clients, and C + 2, and U3 at least t of
-A. The seals of the shares are bound to A and its second keys: a client shown another A has none of them. Where the
-server is to open a sum (`secure_sum`), a client answers an U3 of `quorum.fewest_left` of whom it holds shares, for each
-client may be shown an U3 of its own.
+more than (|A| + C) / 2. A and U3 have at least the agreed smallest number of clients, and C + 2, and U3 at least t
+clients of A. The seals of the shares are bound to A and its second keys: a client shown another A can open none of
+them. Where the server is to open a sum (`secure_sum`), a client answers only an U3 of at least `quorum.fewest_left`
+clients whose shares it holds, as the server may show each client another U3.
 
 The set-up's keys are never dealt. A share that was not received, or is invalid, is empty in the answer (a client waits
 for those of U3 half a deadline), and the trace names who sent it. With fewer than t shares of one secret the attempt
@@ -99,14 +99,14 @@ class Revealed(Message):
 
 @dataclass
 class Dealt:
-    """The state of a client in the attempt `stamp` among `names`: A, or itself and its neighbours in A.
+    """The state of a client in the attempt `stamp`; `names`: A, or in a graph itself and its neighbours.
 
-    `holders`: those of `names` that exchange shares with it, including itself if it holds a share of its own secret.
-    `pairs` are its dealt pair secrets, `personal` its personal key, `shares` those of others. `clients`: |A|;
-    `dealers`: the number of clients whose shares it needs before it masks. U3 must have `least` clients, `fewest` of
-    them dealing among the same set. `signed`: the identities that sign, if any; `shown`: the signatures on U3.
-    `revealed`: it has done its part. `done`: the messages by which the server reports the sum. `then` is called with U3
-    once its shares are sent.
+    `holders`: the clients of `names` with which it exchanges shares, and itself if it holds a share of its own secret.
+    `pairs`: its secrets with each pair's second keys; `personal`: its personal key; `shares`: those of others.
+    `clients`: |A|. `dealers`: from how many clients it needs shares before it masks. It accepts an U3 that `least`
+    accepts, with `fewest` clients or more, whose shares it has received. `answered`: the U3 that it has accepted.
+    `signed`: the identities that sign, if any; `shown`: the signatures on U3. `revealed`: it has answered U3. `done`:
+    the messages by which the server reports the sum. `then` is called with U3 once its shares are sent.
     """
 
     stamp: tuple[int, int]
@@ -150,7 +150,7 @@ class Dealt:
         return not problem
 
     async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
-        """Do what `answer` asks for, in the steps `part`.agree and `part`.reveal."""
+        """Sign U3, or reveal shares for it, as `answer` asks, in the steps `part`.agree and `part`.reveal."""
         if isinstance(answer, Agreement):
             self.shown = answer
         elif not self.accepts(me, answer.names):
@@ -318,7 +318,7 @@ def _everybody(
 
 
 def _beyond(members: int, threshold: int, colluding: int, signed: Signed | None) -> str:
-    """The problem of an A that is smaller than t; "" if it is not."""
+    """The reason to refuse an A of `members` clients, fewer than t = `threshold`; "" if they are enough."""
     if threshold <= members:
         return ""
     signing = signed.identities.colluding if signed is not None else None
@@ -380,7 +380,7 @@ def _predicted_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: 
 def _agree_and_split(
     pair: KeyPair, public_keys: list[bytes], secrets: list[bytes], threshold: int, shares: int, entropy: shamir.Entropy
 ) -> tuple[list[bytes], list[bytes]]:
-    """Agree on the raw secret with each public key, and split all `secrets` into bytes of shares for each client."""
+    """Agree on the raw secret with each public key; split `secrets` into shares, and join those for each client."""
     dealt = shamir.split(secrets, threshold, shares, entropy)
     return [pair.agree(key) for key in public_keys], [row.tobytes() for row in dealt]
 

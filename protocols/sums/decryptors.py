@@ -13,26 +13,28 @@
 | sum.keys | DecryptorsKey | server -> each called | 2 m / 8 + 33 (t + 1) + 64 q | the same, with q signatures |
 | sum.keys | KeyStored | client -> server | 0 | it has stored its keys |
 
-The clients of the set-up, n, make keys once. Of them m are decryptors, drawn (`members`) from the digest of all
-clients and keys, so once these are fixed. The first decryptors make a key together: each deals a secret of its own
-(`threshold_elgamal`), and the key is the sum of those that all of M have, at least t + 1. After some rounds other
-decryptors are drawn. Then t + 1 of the former ones deal their shares to these, who check them against the commitments
-to the former shares: the key stays, and former shares, which nobody keeps, are of no use with new ones.
+The n clients of the set-up make keys once. m of them are decryptors, drawn (`members`) from the digest of all clients
+and keys, so only once these are fixed. The first decryptors make a key together: each deals a secret of its own
+(`threshold_elgamal`), and the key is the sum of the secrets of which all of M have shares, at least t + 1 of them.
+After some rounds other decryptors are drawn. Then t + 1 former decryptors deal their shares of the key to the new ones,
+who check them against the commitments to the former shares. The key stays the same, and former shares, which nobody
+keeps, cannot be combined with new ones.
 
-t < m / 3, at least 1. Of the decryptors of each draw, fewer than a third are corrupt or lost (`Decryptors.of`): counted
-are C and L' of the clients that were called, not of the n that joined (`assumed`). Where no m, or not the chosen one,
-has so few, there are no keys. A set, or a key, is valid with q signatures: more than two thirds of m, and than (m + t)
-/ 2. Of two sets of q decryptors t + 1 are in both, so one that is honest; m - q may be lost. Of q who have checked the
-shares of a dealer at least t + 1 are honest, and their shares fix its polynomial.
+t is the largest number below m / 3, and at least 1. m is such that in each draw fewer than a third of the decryptors
+are corrupt or lost (`Decryptors.of`), where C and L' follow from the clients that were called, not from the n that
+joined (`assumed`). If no m, or not the m that the scenario sets, is sufficient, no keys are made. A set of survivors,
+or a key, is valid with q signatures: more than two thirds of m, and more than (m + t) / 2. Two sets of q decryptors
+share at least t + 1, and so an honest one; m - q decryptors may be lost. Of q decryptors that have checked a dealer's
+shares at least t + 1 are honest, and their shares fix the dealer's polynomial.
 
 Clients keep keys on their disks. Fresh ones are made where a called client has not reported that it has stored them,
 and where too many decryptors are away.
 
 Security: semi-honest or lying server, with up to t decryptors and any other clients. It learns the public key and who
-holds shares. Without `protocol.identity` keys to sign are as good as the server's list of them.
-What lasts reveals more when it is stolen: whoever gets a client's disk and its messages has its vectors of all rounds
-of a set-up, for pair masks and the seals of its own seeds follow from what is stored. The key is the same for all
-generations of decryptors, so t + 1 of one generation, or their disks, give the server the vectors of all rounds.
+holds shares. Without `protocol.identity` the server lists the signing keys, and can replace them by its own. Stored
+keys make theft worse: whoever steals a client's disk and has its messages has its vectors of all rounds of a set-up,
+because pair masks and the seals of its own seeds follow from what is stored. The key is the same for all generations of
+decryptors, so t + 1 decryptors of one generation, or their disks, give the server the vectors of all rounds.
 """
 
 import sys
@@ -127,9 +129,9 @@ class KeyStored(Message):
 
 @dataclass(frozen=True)
 class Decryptors:
-    """The number of decryptors, `count` m, among `clients`. Raises ValueError unless 3 <= m <= clients, or both are 2.
+    """m = `count` decryptors of the `clients` of a set-up. Raises ValueError unless 3 <= m <= clients, or both are 2.
 
-    Of two among more clients, the one who deals last could choose the key: the other checks one share, not t + 1.
+    With m = 2 the decryptor that deals last could choose the key, as the other one checks one share, not t + 1.
     """
 
     clients: int
@@ -143,11 +145,11 @@ class Decryptors:
     @classmethod
     @cache
     def of(cls, clients: int, chosen: int | None, tolerance: Tolerance, called: int) -> "Decryptors":
-        """The number that was `chosen`, or the smallest one of whom less than a third are lost or corrupt; or all.
+        """The number `chosen`, or the smallest m of whom less than a third are lost or corrupt; or all clients.
 
-        `clients`: that joined, of those `called`. This holds in all draws of a run except with the probability of
-        `tolerance`, if the lost and corrupt clients are chosen before the decryptors are drawn. Raises NotCarried
-        where it does not.
+        `clients` joined of those `called`. The bound of a third holds in all draws of a run, except with the
+        probability that `tolerance` allows, if the lost and corrupt clients are chosen before the decryptors are drawn.
+        Raises NotCarried if no m, or not the `chosen` one, satisfies it.
         """
         assumed = tolerance.of(max(called, clients))
         assumed.require_fewest(clients)
@@ -187,13 +189,13 @@ class Decryptors:
 
 @dataclass(frozen=True)
 class KeyRing:
-    """The keys of a set-up, as a party has them: `names` and `titles` of its clients, and who decrypts.
+    """The keys of one set-up at one party, with the `names` of its clients and their `titles`: name and incarnation.
 
-    `digest`: of the set-up; `lot`: by which clients are drawn (`setup.Group`).
-    `roots`: 32 bytes for each pair of the client whose ring it is, one with itself. `signing`: keys of the set-up, if
-    there are no long-term ones. `since`: the round in which the `decryptors` were drawn, for the `generation`-th time.
-    `commitments`: to the polynomial whose constant is the key; `share`: its value for this client. `stored`: who has
-    reported that it has all this, at the server.
+    `digest`: that of the set-up; `lot`: the digest from which graphs and decryptors are drawn (`setup.Group`). At a
+    client, `roots`: 32 secret bytes shared with each client, and 32 of its own. `signing`: the clients' public keys for
+    signatures, and `private` its own, if there are no long-term identities. `decryptors`: those of this `generation`,
+    drawn in round `since`. `commitments`: to the polynomial whose constant is the decryption key; `share`: its value
+    for this client. `stored`, at the server: the clients that reported that they have stored their keys.
     """
 
     names: tuple[str, ...]
@@ -248,13 +250,13 @@ class KeyRing:
         return self.places[one] < self.places[other]
 
     def identities(self, me: Client | Server, long_term: Identities | None) -> Identities:
-        """By which keys sets are signed, bound to the set-up."""
+        """The identities that sign sets, bound to the set-up: the `long_term` ones, or keys of this ring."""
         if long_term is None:
             long_term = Identities(self.signing, {me.name: self.private} if self.private else {})
         return long_term.bound(self.digest)
 
     def drawn(self, count: int, generation: int) -> tuple[str, ...]:
-        """The decryptors of a `generation`."""
+        """The `count` clients that are the decryptors of a `generation`."""
         return drawn(Group(self.names, {}, {}, lot=derive(self.lot, "decryptors", generation)), count)
 
 
@@ -274,7 +276,7 @@ def _channels(me: Client, ring: KeyRing, names: Sequence[str], purpose: str) -> 
 
 
 async def sealed(me: Client, ring: KeyRing, texts: Mapping[str, bytes], purpose: str) -> list[bytes]:
-    """Each of `texts` sealed for its receiver; once an attempt and `purpose`, for each key seals one message."""
+    """Each of `texts`, sealed for its receiver. Each key seals one message: call it once an attempt and `purpose`."""
     ends = _channels(me, ring, list(texts), purpose)
     context = derive(ring.digest, purpose, ring.generation)
     return await me.compute(
@@ -311,12 +313,12 @@ def _open(ends: Sequence[tuple[SharedSecret, bool]], texts: Sequence[bytes], con
 
 
 def _statement(ring: KeyRing, members: Sequence[str], dealers: Sequence[str], commitments: bytes) -> Any:
-    """The two lists that decryptors sign of their key."""
+    """The two lists that decryptors sign for a new key: generation and M; dealers and commitments."""
     return (["decryptors' key", str(ring.generation), *members], [*dealers, bytes(commitments).hex()])
 
 
 def _roles(ring: KeyRing, count: int) -> tuple[KeyRing, tuple[str, ...], int]:
-    """The ring with decryptors that are drawn now, who deals to them, and how many dealers there must be."""
+    """The ring with newly drawn decryptors, the clients that deal to them, and how many dealers are needed."""
     generation = ring.generation + 1
     receivers = ring.drawn(count, generation)
     renewed = replace(ring, generation=generation, decryptors=receivers)
@@ -324,7 +326,7 @@ def _roles(ring: KeyRing, count: int) -> tuple[KeyRing, tuple[str, ...], int]:
 
 
 def _joined(ring: KeyRing, former: KeyRing, dealers: Sequence[str]) -> list[int]:
-    """The weights of the `dealers` in the key: 1, or those of the former decryptors in their key."""
+    """The weights of the `dealers`' secrets in the key: 1 each; Lagrange coefficients if former decryptors deal."""
     return (
         elgamal.lagrange([1 + former.decryptors.index(name) for name in dealers])
         if former.decryptors
@@ -338,10 +340,11 @@ def _joined(ring: KeyRing, former: KeyRing, dealers: Sequence[str]) -> list[int]
 async def join(
     me: Client, count: Callable[[int], int], deadline: float, long_term: Identities | None
 ) -> KeyRing | None:
-    """The keys of `me` for the round that was just announced: those that it has, or fresh ones; they are stored.
+    """The keys of `me` for the round just announced, kept or fresh, stored on its disk; None if it refuses them.
 
-    `count`: m among a number of clients that joined; raises NotCarried where these cannot carry C. None where they
-    cannot, and where it has not the keys that the server names.
+    `count` returns m for a number of clients that joined, and raises NotCarried if these are too few for C. `me`
+    refuses then, and keys that it has not stored, that have other than m decryptors, or that too few decryptors have
+    signed.
     """
     contribution = setup.NoContribution() if long_term is not None else SigningKeys()
     opening = await me.recv((setup.RoundStart, KeysKept), me.server, 2 * deadline)
@@ -460,7 +463,7 @@ async def _checked(
     signed: tuple[Any, Any, bytes] | None,
     least: int,
 ) -> KeyRing | None:
-    """The ring with the key that was shown, if q decryptors have signed it."""
+    """The ring with the key that was shown; None if fewer than q decryptors have signed it."""
     with values_of(me, me.server, "DecryptorsKey"):
         dealers = former.decryptors or ring.decryptors
         members, chosen = named(shown.members, ring.decryptors), named(shown.dealers, dealers)
@@ -485,9 +488,9 @@ async def is_signed(
     signers: Sequence[str],
     least: int,
 ) -> bool:
-    """True if `least` of the `signers` have signed what is `shown` to be signed; if not, the trace says why.
+    """True if `least` of the `signers` signed the lists `names` and `survivors`; if not, the trace says why.
 
-    `shown` has places, incarnations and signatures. Each of the signers signs one set a round in all its incarnations.
+    `shown` has their places, incarnations and signatures. A signer signs one set a round, in all its incarnations.
     """
     titles = {
         signers[place]: f"{signers[place]}#{life}"
@@ -503,7 +506,7 @@ async def is_signed(
 
 
 class Titles(dict[str, str]):
-    """Each party with the incarnation that a server has heard of last."""
+    """The name with the latest incarnation that the server knows, for each party."""
 
     def __init__(self, me: Server) -> None:
         super().__init__()
@@ -522,7 +525,7 @@ async def prepare(
     deadline: float,
     long_term: Identities | None,
 ) -> KeyRing:
-    """The keys for the round that was just announced to `members`; `stored` says who takes part. Raises Abort.
+    """The keys for the round just announced to `members`; the clients in their `stored` take part. Raises Abort.
 
     New decryptors are drawn every `renewal` rounds. `count` as in `join`.
     """
@@ -553,7 +556,7 @@ async def prepare(
 
 
 def _goes_on(ring: KeyRing, members: Sequence[str], count: Callable[[int], int]) -> bool:
-    """True if all `members` have stored the ring, few decryptors are away, and they are as many as this round needs."""
+    """True if all `members` stored the ring, it has the m decryptors of this round, and few of these are away."""
     try:
         if count(len(ring.names)) != len(ring.decryptors):
             return False
@@ -635,7 +638,7 @@ def _deal_in(name: str, sent: KeyDeal, *, receivers: int, needed: int) -> KeyDea
 def _chosen(
     held: Mapping[str, frozenset[str]], dealers: Sequence[str], receivers: Sequence[str], least: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """At least `least` decryptors, and as many dealers as can be of whom all of them hold shares."""
+    """M, at least `least` decryptors, and the dealers of whom all of M hold shares, as many as possible."""
     order = sorted(held, key=lambda name: -len(held[name]))
     best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     for number in range(len(order), least - 1, -1):
@@ -650,7 +653,7 @@ def _chosen(
 
 
 class KeysOfRounds(Part):
-    """The keys of a round as a part of it, fresh or those of the cohorts before (`Among.history`)."""
+    """The keys of a round as a part of it: kept ones if the cohort is that of the round before, else fresh ones."""
 
     messages = (*messages_in(sys.modules[__name__]), *SetUp().messages, Agreed)
     between_clients = SetUp().between_clients
@@ -679,7 +682,7 @@ class KeysOfRounds(Part):
 
 
 def _schedule(among: Among) -> tuple[bool, bool]:
-    """Return if keys are fresh in the round, and if new decryptors are drawn, with nobody lost."""
+    """Return whether the round makes fresh keys, and whether it draws decryptors, if nobody is lost."""
     since, before = 0, frozenset[str]()
     for number, names in enumerate(map(frozenset, (*among.history, among.names))):
         fresh, before = names != before, names

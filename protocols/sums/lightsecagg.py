@@ -1,4 +1,4 @@
-"""Secure sum with coded masks: opening it takes the same whoever is lost, as long as U clients answer.
+"""Secure sum with coded masks: opening a sum costs the same for any dropouts, as long as U clients answer.
 
 | step | message | from -> to | payload | what |
 | --- | --- | --- | --- | --- |
@@ -20,27 +20,27 @@ add the pieces that they hold of U1's masks; any U such sums give the sum of the
 pairs, and nothing is reconstructed for those that are lost: the cost of opening does not grow with their number. More
 than N - U losses leave the sum masked, and among fewer than C + 2 clients there is none.
 
-The paper's server is honest but curious. One that lies could name different sets to different clients. From k answers
+The paper's server is honest but curious. A lying server could name different sets to different clients. From k answers
 to another set it would learn k linear relations of the numbers in each place of the U - T parts of the difference of
 the two sums, which can be one client's vector. Clients here therefore sign the U1 that they are shown, each one U1 a
-round, and answer for it once q = floor((N + T) / 2) + 1 of P have signed the same (`consistency`). Proof that no
-other set is answered: let A and B be the clients that have signed U1 and another set, q or more each. As |A| + |B| -
-|A and B| <= N, they share 2 q - N clients at least. 2 q >= N + T + 1, so these are more than T, and one of them is
-honest and has signed both, which it does not do. So honest clients answer for one set at most. Of any other the T
-that collude have their own pieces alone, and T pieces of each mask are uniform.
+round, and answer for it once q = floor((N + T) / 2) + 1 of P have signed the same (`consistency`). Proof that no other
+set is answered: let A and B be the clients that have signed U1 and another set, q or more each. As |A| + |B| - |A and
+B| <= N, A and B share at least 2 q - N clients. As 2 q >= N + T + 1, these are more than T, so one of them is honest
+and has signed both sets, which an honest client does not do. Honest clients therefore answer for one set at most. For
+any other set the server has only the pieces of the T colluding clients, and T pieces of each mask are uniform.
 
-q clients must sign and U answer. Paper and code leave U, T and N apart from T < U <= N - D; here U >= q, too, so that
-signing does not tolerate fewer losses than answering.
+q clients must sign, and U must answer. The paper and its implementation require no more than T < U <= N - D; here U >=
+q, too, so that signing tolerates at least as many losses as answering.
 
 Security: clients follow the protocol, no more than T of P collude with the server, and the server may lie. It learns
 the sum over U1 and who is in it; T pieces of a mask say nothing about it. Clients learn who takes part. A client deals
-and masks once a round; signs once a round, a U1 of at least U, C + 2 and `min_clients`, with itself in it, whose pieces
-it holds; answers once, for that U1; and remembers all of it over a crash. Signatures are by long-term identities, with
-`protocol.identity = "signed"`, or by keys that each client makes for the round (`members.SigningKeys`). The latter, as
-all keys of a set-up without identities, are as good as the server's list of them: a server that puts its own in their
-place is not covered. The server says who is in P, so one that leaves honest clients out may have more than T of P on
-its side (`identities`). Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which
-spoil the sum unseen.
+and masks once a round. It signs one U1 a round: of at least U, C + 2 and `min_clients` clients, whose pieces it holds,
+and with itself among them. It answers once, for that U1, and remembers all of this over a crash. Signatures are by
+long-term identities, with `protocol.identity = "signed"`, or by keys that each client makes for the round
+(`members.SigningKeys`). The server lists the keys of the round, as all keys of a set-up without identities, and a
+server that replaces them by its own is not covered. The server also says who is in P: if it leaves honest clients out,
+more than T of P may be on its side (`identities`). Not covered: what `secure_sum` does not cover, and answers that are
+wrong on purpose, which spoil the sum unseen.
 
 Patent applications are known that concern this method (US 2024/0289638).
 """
@@ -143,9 +143,9 @@ class Coding:
 
     @classmethod
     def among(cls, clients: int, assumed: Assumed) -> "Coding":
-        """The coding among `clients` that joined: T is C of those that were called, and L' more may be lost.
+        """The coding among `clients` that joined: T = max(1, C) and U = max(q, N - L').
 
-        T is at least 1. Where the two do not go together, U is q. Raises NotCarried for fewer clients than C + 2.
+        C and L' follow from how many clients were called. Raises NotCarried for fewer clients than C + 2.
         """
         assumed.require_fewest(clients)
         private = max(1, assumed.colluding)
@@ -175,7 +175,7 @@ def _quorum(clients: int, private: int) -> int:
 
 @dataclass
 class _Taking(consistency.Signer):
-    """A client's part in the sum of a round, from its vector on; `pieces` are those that it holds of masks."""
+    """The state of a client in the sum of a round; `pieces`: the coded pieces of masks that it holds, by client."""
 
     settings: SumSettings
     coding: Coding
@@ -213,7 +213,7 @@ class _Taking(consistency.Signer):
         self.stamp = me.round, me.attempt
 
     async def sign(self, shown: CodedSurvivors) -> None:
-        """Sign U1, once a round; the trace says why where it does not."""
+        """Sign U1, once a round; the trace says why if it refuses."""
         me, names = self.me, self.group.names
         left, least = frozenset(shown.names), max(self.coding.needed, self.fewest)
         survivors = tuple(name for name in names if name in left)
@@ -233,7 +233,7 @@ class _Taking(consistency.Signer):
                 self.signed = names, survivors
 
     async def _hold(self, survivors: Sequence[str]) -> None:
-        """Take in the pieces of `survivors`, which were sent before the vectors that put them there."""
+        """Receive the missing pieces of the masks of `survivors`, who sent them before their masked vectors."""
         awaited = [name for name in survivors if name not in self.pieces]
         deadline = self.settings.deadline / 2
         found = await self.me.collect(CodedPiece, awaited, deadline=deadline, until=(CodedDone,))
@@ -262,7 +262,7 @@ def _added_pieces(pieces: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 
 def _usable(pieces: Mapping[str, bytes], count: int) -> dict[str, NDArray[np.uint64]]:
-    """The numbers of those of the `pieces` that are `_numbers`, all read at once: each takes as long by itself."""
+    """The numbers of each piece that `_numbers` accepts, all unpacked in one call, which is faster than one by one."""
     due = packed_bytes(count, PIECE_BITS)
     sent = {name: piece for name, piece in pieces.items() if len(piece) == due and not isinstance(piece, Blank)}
     words, clean = unpacked_rows(list(sent.values()), count, PIECE_BITS)
@@ -271,7 +271,7 @@ def _usable(pieces: Mapping[str, bytes], count: int) -> dict[str, NDArray[np.uin
 
 
 def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
-    """Numbers of GF(2^31 - 1). Raises ValueError for other bytes."""
+    """The numbers of GF(2^31 - 1) in a piece. Raises ValueError for other bytes."""
     if isinstance(data, Blank) and len(data) == packed_bytes(count, PIECE_BITS):
         return unknown(count)  # one for all: in a large sum, there are a million pieces
     (values,) = read(data, [count], PIECE_BITS)
@@ -282,7 +282,7 @@ def _numbers(data: bytes, count: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class LightSecAgg(Sum):
-    """The secure sum with coded masks, whose opening takes the same time for any losses, of integers."""
+    """The secure sum of integers with coded masks, whose opening takes the same time for any losses."""
 
     name: ClassVar[str] = "lightsecagg"
     description: ClassVar[str] = "a sum whose opening costs the same whoever is lost"
@@ -362,7 +362,7 @@ class LightSecAgg(Sum):
                 await part.answer(answer)
 
     async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
-        """Sum the vectors of `group`, P in the order of the set-up, or of those of them who live. Raises Abort."""
+        """Sum the vectors of U1, the clients of `group`, P, whose vectors are received. Raises Abort."""
         names, identities = group.names, group.identities
         if identities is None:
             raise ValueError("clients sign: the group needs identities.")

@@ -1,4 +1,4 @@
-"""Members of a sum: a few of its clients, drawn once all keys of the round are fixed, who sign what they answer to.
+"""Members of a sum: a few of its clients, drawn once all keys of the round are fixed, who sign the sets they open.
 
 Every party draws the members itself, from a digest of the set-up (`setup.Group.lot`) of the names of all clients, their
 incarnations and their fresh keys, sorted by name: each client's name is hashed with the digest, and the members are the
@@ -8,11 +8,11 @@ with the server and joins last may try several keys, and the server may drop cli
 tries raise the probability of a draw that is bad for others by a factor of 2^g.
 
 Members, and all clients of a sum with coded masks, sign the sets of a sum (`consistency`) with long-term identities, or
-with keys that every client makes for the round and publishes in the set-up (`SigningKeys`). The latter are as good as
-the server's list of them.
+with keys that every client makes for the round and publishes in the set-up (`SigningKeys`). The server lists the keys
+of the round, and can replace them by its own.
 
-How many of m members are among c marked ones of n clients, X ~ Hypergeometric(n, c, m): `exceeded_by` gives the least x
-with P[X > x] at most a given probability. It is computed exactly, in whole numbers.
+X, the number of marked clients among m members drawn from n clients of whom c are marked, is Hypergeometric(n, c, m).
+`exceeded_by` gives the least x with P[X > x] at most a given probability, computed exactly, in whole numbers.
 """
 
 import math
@@ -34,7 +34,7 @@ __all__ = ["SigningKeys", "above", "bits", "drawn", "exceeded_by", "named", "wit
 
 
 def drawn(group: Group, count: int) -> tuple[str, ...]:
-    """The members, `count` of the clients of `group`, in the order of their hashes. Raises ValueError for too few."""
+    """The members: the first `count` clients of `group` in the order of their hashes. Raises ValueError if too few."""
     if not 1 <= count <= len(group.names):
         raise ValueError(f"{count} members cannot be drawn of {len(group.names)} clients")
     return _in_order(group.names, group.lot)[:count]
@@ -49,7 +49,7 @@ def _in_order(names: tuple[str, ...], lot: bytes) -> tuple[str, ...]:
 def exceeded_by(clients: int, marked: int, members: int, allowed: Fraction) -> tuple[int, Fraction]:
     """The least x with P[X > x] at most `allowed`, and that probability.
 
-    X counts the `marked` of `clients` that are among `members` drawn at random.
+    X: how many of this number of `members`, drawn at random from `clients`, are among the `marked` ones.
     """
     of, ways, x = math.comb(clients, members), 0, min(marked, members)
     here = math.comb(marked, x) * math.comb(clients - marked, members - x) if members - x <= clients - marked else 0
@@ -88,7 +88,7 @@ class SigningKeys:
 
 
 def with_keys(group: Group, private: Mapping[str, bytes]) -> Group:
-    """`group` with the keys of its round, which its clients contributed, for identities. `private`: those held here."""
+    """`group` with identities of the `SigningKeys` that its clients published. `private`: those held here, by name."""
     return replace(group, identities=Identities(group.contributions, private).bound(group.digest))
 
 

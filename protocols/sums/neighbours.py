@@ -15,18 +15,19 @@ With so few clients that the graph is complete, a client holds a share of its ow
 `dealing` from then on.
 
 A client checks that it is shown k neighbours for the announced |A|, each once, and itself with its own keys; it
-computes t itself, more than k/2; and it checks that `min_clients` and C + 2 are in A, C of those that were called
-(`assumed`). Its seals are bound to |A| and to both
-second keys of the pair: one who is shown another |A|, or other keys, and one who is not shown this client as its
-neighbour, cannot open them. It masks only once it has the shares of t neighbours, so those hold it for their neighbour;
-reveals shares of neighbours alone, one kind of each, for one U3 with t of them whose shares it has; and refuses other
-attempts as `secure_sum` says.
+computes t itself, more than k/2; and it checks that `min_clients` and C + 2 clients are in A, C of those that were
+called (`assumed`). Its seals are bound to |A| and to both second keys of the pair. A client that is shown another |A|,
+other keys, or neighbours without this client therefore cannot open them. A client masks only once it has shares from t
+neighbours, so that at least t clients have dealt to it as their neighbour. It reveals shares of neighbours only, one
+kind of share for each, for one U3 with t neighbours whose shares it has. It refuses other attempts as `secure_sum`
+says.
 
-Security: semi-honest. Whoever colludes with the server is chosen before the graph is drawn: the server draws it, and a
-client cannot see whether at random. It sees t neighbours of U3 and itself: that `min_clients` beyond t + 1 are in a sum
-is the server's word. And neighbours cannot compare what they are shown of U3: a server which shows them different sets
-takes any one client's neighbours for lost, with 2 t <= k + 1 or so of each one's neighbours, and reads its vector
-(`tacit.benchmarks.attacks.graph`); with a complete graph it cannot (`quorum.fewest_left`).
+Security: semi-honest. Colluding clients are chosen before the graph is drawn. The server draws it, and a client cannot
+check that it is random. A client sees only itself and its neighbours in U3: it knows of t + 1 clients in the sum, and
+must trust the server that `min_clients` are in it. Neighbours cannot compare the U3 that they are shown. For each
+neighbour w of a victim, a server can show t neighbours of w that w is lost, while every client still sees t survivors
+(about 2 t <= k + 1). It then removes all masks of the victim and reads its vector (`tacit.benchmarks.attacks.graph`).
+With a complete graph it cannot (`quorum.fewest_left`).
 """
 
 import sys
@@ -94,7 +95,7 @@ class Neighbours(Message):
 
 
 async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, deadline: float) -> Dealt | None:
-    """Make fresh keys and a seed, learn the client's neighbours, and deal to them; None if `me` refuses these.
+    """Make fresh keys and a seed, learn the neighbours of `me`, and deal to them; None if `me` refuses to take part.
 
     `called`: how many clients the round calls, of whom C may collude (`assumed`).
 
@@ -137,13 +138,13 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
 
 
 def _context(clients: int, *public_keys: bytes) -> bytes:
-    """The context of a pair's seals: |A|, and the second keys of both. Their names are in the channel's context."""
+    """The context to which a pair binds its seals: |A| and both second keys. The channel binds their names."""
     return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
 
 
 @dataclass(frozen=True)
 class Acquainted(Announced):
-    """An attempt with keys for sealing; a client is shown no more of A than its neighbours."""
+    """An attempt at the server, with the clients' keys for sealing; each client sees only its neighbours in A."""
 
     channel_keys: dict[str, bytes] = field(default_factory=dict)
 
@@ -158,7 +159,7 @@ async def gather(
     """Collect the keys of an attempt that was just begun, and draw its graph; clients whose keys are missing are lost.
 
     `called`: how many clients the round calls; `least`: the smallest number of clients over which clients let a sum be
-    opened. Raises Abort where those that joined cannot carry C.
+    opened. Raises Abort if too few clients joined for C.
     """
     keys = await collect_keys(me, FreshKeys, candidates, deadline, lambda sent: (sent.channel_key, sent.public_key))
     names, titles = tuple(keys), {name: f"{name}#{me.incarnations[name]}" for name in keys}
@@ -197,9 +198,9 @@ def announce(me: Server, attempt: Acquainted) -> None:
 
 
 def spare(clients: int, called: int, tolerance: Tolerance) -> int | None:
-    """How many of `clients`, of those `called`, may be lost whoever their neighbours are; None in a complete graph.
+    """How many of the joined `clients` may be lost, whichever these are; None in a complete graph.
 
-    A graph withstands more losses with high probability, if they do not depend on it.
+    With high probability a graph withstands more losses, if they do not depend on it.
     """
     try:
         degree = degree_of(max(1, clients), tolerance, called)
@@ -210,10 +211,10 @@ def spare(clients: int, called: int, tolerance: Tolerance) -> int | None:
 
 @cache
 def drawn_sums(clients: int, tolerance: Tolerance, least: int, lost: float) -> int:
-    """The number of `DRAWN` drawn rounds with a sum if each of the `clients` is `lost` with a probability once it has
-    dealt: it sends no masked values, and no shares. `least`: the fewest clients in a sum.
+    """How many of `DRAWN` simulated rounds end with a sum if each of the `clients` is lost with probability `lost`.
 
-    Raises ValueError where the graph is complete, so that numbers alone decide, or carries no sum at all.
+    A lost client has dealt, but sends no masked values and no shares. `least`: the fewest clients in a sum. Raises
+    ValueError if the graph is complete, so that numbers alone decide, or if there is no graph for so few clients.
     """
     degree = degree_of(clients, tolerance, clients)
     if degree.complete:

@@ -5,10 +5,11 @@
 | server | SignedSurvivors | server -> each in U3 | (n + m) / 8 + 64 q | U3, as q members signed it |
 | client | NoiseSeeds | j in U3 -> server | 16 for each seed | seeds of the parts that are not needed |
 
-Each client adds noise for T lost clients, in parts (`privacy.removable`). n is the set of which U3 is a part and which
-is signed with it: |A| where clients deal keys among A, all clients of the set-up in other sums. D = n - |U3|.
+Each client adds noise for T lost clients, in parts (`privacy.removable`). D = n - |U3| is the number of lost clients,
+and n the size of the set that is signed together with U3: A where clients deal keys among A, all clients of the set-up
+in other sums.
 
-Which U3 a client reveals for, by the sum:
+Clients reveal seeds for this U3, depending on the sum:
 
 - `secure`, `lightsecagg`: each client of U3 signs it, and reveals together with its shares, for the U3 of its shares.
 - `committee`, `flamingo`: a few members sign U3. After q of them have, the server shows each client of U3 the set with
@@ -17,10 +18,10 @@ Which U3 a client reveals for, by the sum:
   (`components = "none"`), of which the server says that it is no smaller. It must be honest for that.
 
 Two sets cannot both have enough signatures while at most C clients sign whatever the server likes, so no honest client
-reveals for a second D. It also does so once a round at most, which its disk remembers. For that signatures must be by
-long-term keys, as keys of the round are only as good as the server's list of them; and they must withstand the C
-clients whose noise does not count, one at least. `check` refuses other settings at every party. A client refuses a set
-of fewer than T + C + 2 clients, and an U3 of fewer than n - T before any share. A client that crashed reveals nothing
+reveals for a second D. A client also reveals once a round at most, which its disk remembers. The signatures must
+therefore be by long-term keys, as the server could replace keys of the round, and they must withstand the C clients
+whose noise does not count, one at least. `check` refuses other settings at every party. A client refuses a set of fewer
+than T + C + 2 clients, and an U3 of fewer than n - T before it reveals any share. A client that crashed reveals nothing
 more.
 
 The server waits for all of U3 for at most half a deadline and subtracts the noise of the revealed parts. A client that
@@ -84,17 +85,17 @@ class NoiseSeeds(Message):
 
 
 def asked(requests: Requests, noise: Distributed | None) -> Requests:
-    """The `requests` of a sum with those of the removal, where few clients sign and others are shown what."""
+    """The `requests` of a sum in which few clients sign the survivors, with SignedSurvivors if noise is removed."""
     if noise is None or not noise.removes:
         return requests
     return replace(requests, others=(*requests.others, SignedSurvivors))
 
 
 def check(noise: Distributed | None, identities: Identities | None, colluding: int | None) -> None:
-    """Raise ValueError where `noise` is removed and the sets of the sum do not carry that.
+    """Raise ValueError if `noise` is removed, but the signatures on survivors do not suffice for it.
 
-    `identities`: the long-term keys by which they are signed; `colluding`: how many clients that sign whatever the
-    server likes their signatures withstand, None: that follows from how many come.
+    `identities`: the long-term keys that sign the survivors, if any. `colluding`: how many clients may sign whatever
+    the server likes without two sets having enough signatures; None: that follows from how many clients join.
     """
     if noise is None or not (noise.tolerated or noise.excess != "refuse"):
         return
@@ -111,27 +112,27 @@ def check(noise: Distributed | None, identities: Identities | None, colluding: i
 
 
 def check_sum(one: Sum, settings: SumSettings) -> None:
-    """Raise ValueError as `check` does, for a sum whose signatures withstand the clients that collude in it."""
+    """Raise ValueError as `check` does, for a sum whose signatures withstand the C of its own tolerance."""
     check(one.noise, one.identities, max(1, one.tolerance.of(settings.called).colluding))
 
 
 def least_left(noise: Distributed | None, clients: int, least: int) -> int:
-    """The fewest survivors of this number of `clients`: `least`, and with `noise` n - T."""
+    """The fewest survivors of n = `clients` that a sum may have: `least`; with `noise` at least n - T."""
     return least if noise is None else max(least, noise.least_left(clients))
 
 
 def fewest_left(noise: Distributed, clients: int, threshold: int, signed: bool) -> int:
-    """The least size of U3 of |A| = `clients` that a client answers, so that a sum is over n - T or more.
+    """The least size of U3 to which a client reveals shares, so that a sum is over at least n - T of n = `clients`.
 
-    Where U3 is `signed`, n - T: only one U3 has enough signatures. Otherwise a server may show each client an U3 of its
-    own (`quorum.fewest_left`).
+    It is n - T where U3 is `signed`, as only one U3 has enough signatures. Otherwise it may be larger, as a server may
+    show each client another U3 (`quorum.fewest_left`).
     """
     least = noise.least_left(clients)
     return least if signed else quorum.fewest_left(clients, threshold, least, noise.colluding)
 
 
 def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
-    """True if `noise`, if any, is made for this number of `clients` that agree to a sum. If not, the trace says why."""
+    """True if `me` may take part: any `noise` fits n = `clients` and its budget. If not, the trace says why."""
     if noise is not None and noise.ends:
         refuse(me, Reason(NO_BUDGET, epsilon=noise.spent_with_another, budget=noise.epsilon))
         return False
@@ -142,7 +143,7 @@ def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
 
 
 def require_carried(clients: int, noise: Distributed | None) -> None:
-    """Raise Abort if `noise` is not made for so few `clients`."""
+    """Raise Abort if there are fewer `clients` than `noise`, if any, is made for."""
     if noise is not None:
         require(clients, "clients", noise.fewest, "the least, with noise for lost clients,")
 
@@ -150,9 +151,9 @@ def require_carried(clients: int, noise: Distributed | None) -> None:
 async def noisy(
     me: Client, vector: NDArray[Any], clients: int, noise: Distributed | None
 ) -> tuple[NDArray[Any], Revealing | None]:
-    """The words of `vector` (numbers,) with the noise of `me` among this number of `clients`, and what reveals seeds.
+    """The words of `vector` (numbers,) plus the noise of `me` for n = `clients`, and a function that reveals its seeds.
 
-    Call it once a round, before the first words are sent. Without `noise`, the vector as it is.
+    Call it once a round, before the first words are sent. Without `noise` it returns the vector unchanged, and None.
     """
     if noise is None:
         return vector, None
@@ -164,7 +165,7 @@ async def noisy(
 
 
 def _reveal(me: Client, noise: Distributed, seeds: Seeds, clients: int, survivors: Sequence[str]) -> None:
-    """Reveal the seeds of the parts that are not needed if `survivors` of this number of `clients` are left."""
+    """Send the server the seeds of the parts of noise that are not needed if `survivors` of n = `clients` are left."""
     left = len(set(survivors))
     if not noise.least_left(clients) <= left <= clients:
         refuse(me, f"reveal seeds of noise: {clients - left} of {clients} clients are lost, more than may be")
@@ -178,13 +179,13 @@ _COUNTED = "noise of sums"  # on a client's disk
 
 
 def _count(me: Client, noise: Distributed, variance: int) -> None:
-    """Keep the `variance` of this sum on the disk, after those `before`, if fewer survivors may be left in others."""
+    """With `excess` = "end", store the `variance` with which this sum counts, after those of the sums `before`."""
     if noise.excess == "end":
         me.disk[_COUNTED] = (*noise.before, variance)
 
 
 def counted(me: Client) -> tuple[int, ...]:
-    """The variance of the noise of each sum in which this client has masked values (`Distributed.before`)."""
+    """The stored variances of noise, one for each sum in which `me` has masked values (`Distributed.before`)."""
     found: tuple[int, ...] = me.disk.get(_COUNTED, ())
     return found
 
@@ -192,9 +193,9 @@ def counted(me: Client) -> tuple[int, ...]:
 async def without_noise(
     me: Server, clients: int, survivors: Sequence[str], ring: Ring, noise: Distributed | None, deadline: float
 ) -> tuple[Ring, Carried | None]:
-    """Subtract from `ring`, the sum over U3 = `survivors` of this number of `clients`, the noise that is not needed.
+    """The sum without the noise that is not needed, and the noise that it still carries, if any.
 
-    Returns the sum and what noise it carries, if any.
+    `ring`: the sum over U3 = `survivors` of n = `clients`, who are asked for the seeds of their noise.
     """
     if noise is None:
         return ring, None

@@ -26,9 +26,10 @@ it has accepted itself. Reports that the server refuses after the helper has acc
 both. A batch that has a basis, the SHA-256 of the model from which clients trained, is the only one with this basis
 that the helper releases: sums of the same values over two sets of clients would show the difference.
 
-With noise each aggregator adds its own to its share, drawn once a batch (`privacy.aggregated`). The helper stores its
-noisy share before it sends it. Asked again for the same reports, also after a crash, it gives the same bytes; another
-draw would halve the noise. The server asks once more if no answer is received. Whose reports there are is not covered.
+With noise, each aggregator adds noise of its own to its share, drawn once a batch (`privacy.aggregated`). The helper
+stores its noisy share before it sends it. If it is asked again for the same reports, also after a crash, it sends the
+same bytes; the mean of two draws would have half the variance. The server asks once more if no answer is received. The
+noise does not hide who sent a report.
 
 Losses: a client whose report is missing, or is refused, is left out of the round with the reason. A lost helper ends
 the batch, and with it the round; it may return, and the next round begins. Once the aggregate share was asked for, a
@@ -43,15 +44,16 @@ with reports of its own could read the report that is left: the helper counts re
 
 With `protocol.identity = "signed"` the server can do neither. The helper signs its key, and clients refuse another;
 DAP's clients fetch the key from the helper themselves. Each client signs its report: batch, nonce, public share and
-sealed share. The helper gets the client's name and incarnation with it, and accepts one report of each client whose
-signature verifies, so a sum is over at least `least` clients with long-term keys. Those whose keys the server has are
-among them: their number comes off. Both kinds of signature are of the round, whatever the attempt.
+sealed share. The helper gets the client's name and incarnation with the report, and accepts one report of each client
+whose signature verifies, so a sum is over at least `least` clients with long-term keys. Clients whose private keys the
+server holds are among these, so at least `least` minus their number are out of its control. Both kinds of signature are
+bound to the round, whatever the attempt.
 
-Not covered: two rounds. A server that leaves one client out of the second subtracts the sums, and reads what the client
-has contributed if all contribute the same again. Votes may repeat; a model that differs in one number has another
-basis, and leads to nearly the same integers. A helper whose disk is lost also forgets which bases were released.
-Revealed: to the server, who has a report, whose was refused, and the sum; to the helper, whose reports there are (in
-the signed ones, or by trying names against `bound`), which are refused, and the basis.
+Not covered: the difference of two rounds. A server that leaves one client out of the second round subtracts the sums,
+and reads that client's measurement if all clients contribute the same again. Votes may repeat; a model that differs in
+one number has another basis, and leads to nearly the same integers. A helper whose disk is lost also forgets which
+bases were released. Revealed: to the server, who sent a report, whose was refused, and the sum; to the helper, who sent
+a report (by name in signed reports, or by trying names against `bound`), which are refused, and the basis.
 """
 
 import hashlib
@@ -150,9 +152,9 @@ class Report(Message):
 
 
 class HelperPart(msgspec.Struct, frozen=True):
-    """One report as the helper gets it. `bound` binds it to the batch and the client (`_bound`).
+    """One report as the server forwards it to the helper. `bound`: the hash of batch and client (`_bound`).
 
-    In a signed report `bound` is the client's name and incarnation, and a signature follows the `helper_share`.
+    In a signed report, `bound` is the client's name and incarnation, and `helper_share` ends with its signature.
     """
 
     bound: bytes
@@ -183,7 +185,7 @@ class HelperAggregate(Message):
 
 @dataclass(frozen=True)
 class Tally:
-    """The sum (`Task.shape`), int64, and the clients whose reports were accepted."""
+    """The sum of a batch, `counts` of shape `Task.shape`, and the clients whose reports are in it."""
 
     contributors: tuple[str, ...]
     counts: NDArray[np.int64]
@@ -191,7 +193,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Reports(Part):
-    """A batch of reports as a part of a protocol; `task` gives what they are of. `based`: they have a basis.
+    """A batch of reports as a part of a protocol; `task` returns its circuit. `based`: batches have a basis.
 
     `signs`: true if `protocol.identity` may require signatures.
     """
@@ -228,7 +230,7 @@ class Reports(Part):
 
 
 def wanted_of(tables: Any, clients: int) -> Stated:
-    """The bytes by which a number of clients are asked for reports, of which they have none."""
+    """The bytes of requests to this number of `clients` that have no measurement: they send empty reports."""
     return Stated({"ReportsWanted": clients * (KEY_BYTES + _signature_bytes(tables))})
 
 
@@ -247,11 +249,11 @@ async def client(
     me: Any, task: Task, measurement: Any, deadline: float, *, basis: bytes = b"",
     added: NDArray[np.uint64] | None = None, identities: Identities | None = None,
 ) -> None:  # fmt: skip
-    """Send a report of `measurement`, as the task's circuit takes it, without content for None.
+    """Send a report of `measurement`, in the form that the task's circuit encodes; an empty report for None.
 
-    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of what it was made from, if
-    it is not to be summed twice. `added`: what a false client adds to the elements of its share (`Task.elements`).
-    `identities`: by which the helper signs its key and the client its report, if they do.
+    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of the model from which the
+    measurement was made, if its values may be summed only once. `added`: what a false client adds to the elements of
+    the leader's share (`Task.elements`). `identities`: those of the helper, which signs its key, and of the client.
     """
     wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
     with me.step("report.shard"):
@@ -284,7 +286,7 @@ def _check_own(me: Any, task: Task, measurement: Any) -> None:
 
 
 async def _examined(me: Any, wanted: ReportsWanted, batch: Batch, identities: Identities | None) -> bytes:
-    """The helper's key. Raises ValueError where it is not as the helper has signed it."""
+    """The helper's public key. With `identities`, raises ValueError unless the helper has signed it."""
     if identities is None:
         return wanted.helper_key
     key, signature = parted(wanted.helper_key)
@@ -327,7 +329,7 @@ def _shard(
 
 
 def _false(batch: Batch, share: bytes, added: NDArray[np.uint64]) -> bytes:
-    """The leader's share of what no honest client can share: the `added` elements more than that in `share`."""
+    """The leader's `share` with `added` added to its elements, which no honest client would share."""
     field = batch.prio3.field
     size = batch.task.elements * field.size
     more = field.decode(b"".join(int(n).to_bytes(field.size, "little") for n in added))
@@ -335,7 +337,7 @@ def _false(batch: Batch, share: bytes, added: NDArray[np.uint64]) -> bytes:
 
 
 def _sealing_key(secret: bytes, ephemeral: bytes, helper_key: bytes, bound: bytes) -> bytes:
-    """The key of one sealed share: of one use, so its nonce is 0."""
+    """The AES-GCM key of one sealed share. It seals one message only, with nonce 0."""
     return derive_key(secret, ephemeral + helper_key + bound, "input share", 0, 0, ())
 
 
@@ -348,7 +350,7 @@ async def server(
 ) -> Tally:  # fmt: skip
     """Sum the reports of `members`, which they have signed if `signed`. Raises Abort where there is no result.
 
-    `noise`: that which each aggregator adds to its share, if any. The helper hears of an Abort, too.
+    `noise`: the noise that each aggregator adds to its share, if any. An Abort also dismisses the helper.
     """
     try:
         return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline, signed, noise)
@@ -424,7 +426,7 @@ def _title(me: Server, name: str) -> bytes:
 async def _reports(
     me: Server, members: Sequence[str], batch: Batch, deadline: float, signature_bytes: int
 ) -> dict[str, Report]:
-    """The reports with content, each nonce once; who sent none is left out."""
+    """The reports with content, by client; a missing report, or one with a nonce used before, is left out."""
     taken = _taken(me)
 
     def checked(name: str, report: Report) -> Report:
@@ -463,7 +465,7 @@ def _repeated(sent: Mapping[str, Report], taken: Sequence[bytes]) -> list[str]:
 
 
 def _taken(me: Party) -> list[bytes]:
-    """The nonces that were taken in this batch, in any incarnation."""
+    """The nonces that `me` has taken in this batch, in any of its incarnations."""
     number, nonces = me.disk.get(_TAKEN, (0, []))
     return list(nonces) if number == me.round else []
 
@@ -489,8 +491,8 @@ def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list
 class Helper(helper.Helper):
     """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
 
-    `task` gives what the reports of each round are of, and raises ValueError for a round without reports. `least`: the
-    fewest reports of which it releases a sum. With `identities` it signs its keys, and clients sign their reports.
+    `task` returns the circuit of each round's reports, and raises ValueError for a round without reports. `least`: the
+    fewest reports whose sum it releases. With `identities` it signs its keys, and clients sign their reports.
     `noise` gives the noise that it adds to its share in each round, or None. `ending` says how its latest batch ended.
     """
 
@@ -507,7 +509,7 @@ class Helper(helper.Helper):
         self.identities = identities
 
     async def serve(self, opened: BatchOpened) -> None:
-        """Serve one batch, or give the share with noise of one that was served again."""
+        """Serve one batch; if its noisy share was released before, send the same share again."""
         noise = self.noise(self.round)
         if noise is not None and self.disk.get(_RELEASED, 0) == self.round:
             await self._again()
@@ -558,7 +560,7 @@ class Helper(helper.Helper):
             self.send(self.server, HelperAggregate(share))
 
     async def _again(self) -> None:
-        """Give the share with noise that was stored for this batch, for the same reports, in the same bytes."""
+        """Send the noisy share that is stored for this batch again, byte for byte, if asked for the same reports."""
         wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
         with self.step("report.collect"):
             self.send(self.server, HelperAggregate(noised_shares.kept(self, wanted, self.server)))
@@ -566,9 +568,9 @@ class Helper(helper.Helper):
     async def _signed(
         self, batch: Batch, sent: Sequence[HelperPart], identities: Identities
     ) -> tuple[list[HelperPart], list[str]]:
-        """The reports as they are without signatures, and why each is refused, "" for the others.
+        """The reports with their signatures removed, and for each the reason to refuse it, "" if it is accepted.
 
-        Accepted is the first report of each client that it has signed itself.
+        The first report of each client is accepted, if its signature verifies.
         """
         parts, refused, places, claims = [], [""] * len(sent), dict[str, int](), dict[str, Claim]()
         for place, one in enumerate(sent):
@@ -617,7 +619,7 @@ def _hollow_job(
 def _serve_job(
     batch: Batch, key: bytes, pair: KeyPair, reports: Sequence[HelperPart], fresh: Sequence[str]
 ) -> tuple[list[Held], list[bytes], list[str]]:
-    """The helper's hold of each report, its prepare message, and why it is refused, "" for the others."""
+    """For each report the helper's prepare state, its prepare message, and why it is refused, "" if it is not."""
     prio3 = batch.prio3
     held, messages, problems = [], [], []
     for part, problem in zip(reports, fresh, strict=True):

@@ -21,8 +21,8 @@ from which i alone removes the masks. The block of a client that is lost stays m
 these masks the server would read the scores of each row, and from them labels; see `rowsums`.) A client without labels
 adds nothing, takes no part in the sum, and gets its rows.
 
-Lost clients: one whose vector is not in the sum has labels that do not count, and its rows are not sent. In the sum,
-and if too few are left for it, as the sum says; the round then ends without labels. There is no second attempt.
+Lost clients: if a client's vector is not in the sum, its labels do not count and its rows are not sent. The sum handles
+losses in its own way; if too few clients are left for it, the round ends without labels. There is no second attempt.
 
 A sum that adds integers modulo a prime adds each word in four parts (`tacit.protocols.sums.whole`).
 
@@ -95,7 +95,7 @@ class OwnRows(Message):
 
 @dataclass(frozen=True)
 class BySum:
-    """Row sums by a secure sum. `of`: by client, the sum among the clients with labels that are called with it."""
+    """Row sums by a secure sum. `of`: for each client, the sum among the clients with labels in its group."""
 
     of: Mapping[str, Sum]
 
@@ -106,7 +106,7 @@ class BySum:
 
     @property
     def waits(self) -> int:
-        """The most deadlines of the server for each client."""
+        """How many of the server's deadlines a round of row sums takes at most, divided by the number of clients."""
         return 2 + -(-(2 + self._any.spare_waits) // max(1, self._any.of_run.called))
 
     @property
@@ -119,7 +119,7 @@ class BySum:
         return next(iter(self.of.values()))
 
     def chosen(self, client: str, dimension: int, min_clients: int, deadline: float) -> Chosen:
-        """The sum of vectors of `dimension` words of 64 bits among those that are called with a `client`."""
+        """The sum of the group of `client`, with the settings for vectors of `dimension` words of 64 bits."""
         one = self.of[client]
         return Chosen(one, SumSettings(dimension, one.of_run.called, min_clients, deadline))
 
@@ -190,7 +190,7 @@ class BySum:
 
 @hollow(lambda keys, values, blocks, mine: unknown(sum(size for _, size in blocks)))
 def _masked(keys: Sequence[SignedKey], values: Sequence[Ring], blocks: Sequence[Block], mine: int) -> Ring:
-    """The vector of one client: its `values` on each of the `blocks` but its own, `mine`, under one key of `keys`."""
+    """One client's vector v_j: its `values` under one mask of `keys` on each of the `blocks`; 0 on its own, `mine`."""
     others = iter(keys)
     found = []
     for block, value in zip(blocks, values, strict=True):
@@ -203,7 +203,7 @@ def _masked(keys: Sequence[SignedKey], values: Sequence[Ring], blocks: Sequence[
 
 
 class RowsHelper(SumHelper):
-    """The helper of row sums. The server says how many words a sum has: that follows from the clients in it."""
+    """The helper of row sums. The server tells it the words of each sum, which depend on the clients in it."""
 
     opens: type[Message] = WordsToSum
 
@@ -220,7 +220,7 @@ class RowsHelper(SumHelper):
 
 @dataclass(frozen=True)
 class _TheSum(Part):
-    """The sum of a `kind` inside of row sums, among the clients that have labels."""
+    """The secure sum inside of row sums, of this `kind`, as a part: it is among the clients with labels only."""
 
     kind: type[Sum]
     messages: ClassVar[Sequence[type[Message]]] = ()
@@ -297,7 +297,7 @@ class RowsBySum(Part):
         return [] if limit is None else [f"{self.kind.name}: {limit}"]
 
     def memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> int:
-        """The bytes of the copies of all vectors, as if groups had the same sizes."""
+        """The bytes that the copies of all clients' vectors take, as if all groups had the same size."""
         (points, labels), groups = counted(shards), tables.protocol.groups
         labeled, called = (-(-many // groups) for many in (sum(map(bool, labels.values())), len(labels)))
         words = _words(tables, Among(points, labels, len(parts.held.classes)))
@@ -326,7 +326,7 @@ class RowsBySum(Part):
 def _sum_among(tables: Any, labeled: int, called: int) -> Sum:
     """The sum that `protocol.recovery` names among the clients with labels, `labeled` of those `called` to a group.
 
-    All C of the called clients may have labels. Raises Problem where that leaves fewer than two others.
+    All C colluding clients may be among those with labels. Raises Problem if fewer than two others have labels.
     """
     keys = tables.protocol
     one = sum_among(tables, keys.recovery, labeled, keys.rounds * keys.groups)
@@ -351,5 +351,5 @@ def _least(tables: Any, one: Sum) -> int:
 
 
 def _words(tables: Any, among: Among) -> int:
-    """The words of all blocks."""
+    """The number of words of all blocks: one for each class and row."""
     return among.classes * rows_among(tables, among)
