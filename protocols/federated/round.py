@@ -15,15 +15,15 @@ and the files named after them.
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
 Algorithm 1 (FederatedAveraging); Scott, Yeo, Lampert (XCLP), TMLR, Algorithm 2.
 
-Lost clients: one whose model is not received by the deadline, or is invalid, is left out of the average of this round.
-With fewer than `min_clients` models, or where the labelling fails for want of clients, the round is lost: the model
-stays as it was, and the next round begins. Where a secure average of rounded values leaves the model as it was before
-(`sum.value_bits`), no further round is opened, since clients would refuse it. A client that comes back takes part
-as soon as it is drawn again. One that never enrolled is asked again in each round, and is drawn as one without labels
-until it answers.
+Lost clients: a client whose model is invalid, or not received by the deadline, is left out of the average of this
+round. With fewer than `min_clients` models, or if the labelling fails because too few clients are left, the round is
+lost: the model stays as it was, and the next round begins. If a secure average of rounded values leaves the model
+unchanged (`sum.value_bits`), no further round is opened, since clients would refuse it. A client that comes back takes
+part as soon as it is drawn again. A client that never enrolled is asked again in each round, and is drawn as one
+without labels until it answers.
 
-Security: semi-honest. The server sees what the averaging shows it, each client's model or the average, from which much
-about the data can be found out; who has how many points and labels; and what the labeller reveals. A client sees the
+Security: semi-honest. The server sees what the averaging shows it: each client's model or the average, which reveal
+much about the data. It also sees who has how many points and labels, and what the labeller reveals. A client sees the
 average.
 """
 
@@ -97,18 +97,18 @@ _FIRST = "first model"  # on a Byzantine client's disk, in a hollow run
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The settings that all parties know in advance.
+    """The settings of federated training, which all parties know in advance.
 
-    `share`: tau, the share of the clients in a cohort; `able`: the clients with labels (None: all); `extra` more than a
-    cohort are called, and the round ends once it has as many models as the cohort without them. From round `label_from`
-    on, counted from 1, the labeller is asked. `class_weights` also weighs points by their class, once there are
-    pseudo-labels (`labelling.by_class`). `by_points` weighs a model by the points of an epoch that it was trained on;
-    otherwise all models have equal weight. `deadline` in virtual seconds bounds every wait of the server; a client
-    waits for as long as all rounds may take. `private` clips the clients' models and adds noise (`dp_fedavg`); the
-    server then draws cohorts from its own entropy. `byzantine` has the false update of each Byzantine client, by its
-    name. Clients test the model every `evaluated_every` rounds (0: never) and after the last one (`evaluation`), or
-    with `summed` the model that these rounds begin with, from the first on; `metric_names` are the metrics of a task
-    without classes.
+    `share`: tau, the share of the clients in a cohort; `able`: the number of clients with labels (None: all). `extra`:
+    how many clients are called beyond a cohort; the round ends once as many models as a cohort has are received. From
+    round `label_from` on, counted from 1, clients ask the labeller. `class_weights`: once there are pseudo-labels,
+    points are also weighted by their class (`labelling.by_class`). `by_points`: a model's weight is the number of
+    points of an epoch that it was trained on; otherwise all models have equal weight. `deadline`, in virtual seconds,
+    bounds every wait of the server; a client waits for as long as all rounds may take. `private`: clips the clients'
+    models and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy. `byzantine`: the false
+    update of each Byzantine client, by name. Clients test the model after every `evaluated_every` rounds (0: never) and
+    after the last one (`evaluation`). With `summed` they test the model with which a round begins: the first round,
+    each `evaluated_every` rounds from there, and the last one. `metric_names`: the metrics of a task without classes.
     """
 
     spec: ModelSpec

@@ -16,11 +16,11 @@
 | sum.collect | CommitteeDone | server -> each in U1 | 0 | the sum is there |
 
 P, in the order of the set-up, has n clients, of which m are members, drawn from what the set-up fixed (`members`). Sets
-travel as bits, a bit for each of P or of the members. Vectors are shared in blocks of r (`packed_shamir`) modulo
-p = 2^31 - 1 (words of w = 31 bits), or 2^61 - 1 (w = 64) where sums may be larger. A client sends a seed each to t
-members and a share each to the m - t others, and nothing else: one upload, without masks, and of its keys only those
-with members are used. A client that is lost before is out. Each member adds what it holds of U1; any t + r of these
-sums give the whole.
+travel as bits, a bit for each of P or of the members. Vectors are shared in blocks of r (`packed_shamir`) modulo p =
+2^31 - 1 (words of w = 31 bits), or 2^61 - 1 (w = 64) where sums may be larger. A client sends a seed to each of t
+members and a share to each of the m - t others, and nothing else: one upload, without masks, for which it needs only
+its pair keys with members. A client whose shares do not reach all of M is out. Each member adds the shares of U1 that
+it holds; any t + r of these sums give the sum of the vectors.
 
 The server puts into M the members that reported whose shares they hold. It leaves a member out if that lets more
 clients into U1, as long as enough members for the sum remain. The vectors of a round are summed over one U1 only.

@@ -29,10 +29,11 @@ for those of U3 half a deadline), and the trace names who sent it. With fewer th
 fails. Where shares do not fit together the server waits for all answers, finds the wrong ones as far as possible
 (`share_errors`), and goes on with the others.
 
-Security: semi-honest, up to C clients collude with the server; then less than t shares of one kind are with it, and
-t - 1 say nothing (`shamir`). With t > (|A| + C) / 2 not even a server that shows two halves of the clients different
-sets, and has the shares of C, gets both secrets of one: for both it lacks 2 t - 2 C shares, more than there are honest
-clients. The server learns the seeds of U3 and the second keys of A \\ U3, which mask nothing else.
+Security: semi-honest, up to C clients collude with the server. The server then has fewer than t shares of one kind, and
+t - 1 say nothing (`shamir`). Even a server that shows two halves of the clients different sets, and has the shares of C
+clients, does not get both secrets of a client: it would need 2 t - 2 C shares from honest clients, one from each, and
+with t > (|A| + C) / 2 that is more than there are. The server learns the seeds of U3 and the second keys of A \\ U3,
+which mask nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +103,7 @@ class Dealt:
     """The state of a client in the attempt `stamp`; `names`: A, or in a graph itself and its neighbours.
 
     `holders`: the clients of `names` with which it exchanges shares, and itself if it holds a share of its own secret.
-    `pairs`: its secrets with each pair's second keys; `personal`: its personal key; `shares`: those of others.
+    `pairs`: its secrets with the others, by second keys; `personal`: its personal key; `shares`: those of others.
     `clients`: |A|. `dealers`: from how many clients it needs shares before it masks. It accepts an U3 that `least`
     accepts, with `fewest` clients or more, whose shares it has received. `answered`: the U3 that it has accepted.
     `signed`: the identities that sign, if any; `shown`: the signatures on U3. `revealed`: it has answered U3. `done`:

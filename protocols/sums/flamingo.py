@@ -19,13 +19,13 @@ In the words of b bits, client j sends in round r
 
     x_j + PRG(b_j) + sum over its k neighbours i of +-PRG(s_ij),     + for the earlier of the two in the set-up.
 
-b_j is a fresh seed of 16 bytes, which goes to the decryptors in shares, of which t + 1 restore it, each sealed. s_ij
-are 16 bytes from the secret of the pair, the digest of the set-up, r and the generation of the decryptors, so that two
-set-ups or generations, to each of which a server names other clients, have no seed in common. Both encrypt them under
-the decryptors' key. A client whose message is received is in, and all others are out, whatever the reason. For each one
-that is in, decryptors reveal shares of its seed. For each pair of one that is in and one that is out they decrypt s_ij,
-from the ciphertext of the one that is in. So a client that is lost costs a decryption for each of its neighbours. No
-decryption is for a pair that is in.
+b_j is a fresh seed of 16 bytes. Client j sends each decryptor a sealed share of it; t + 1 shares restore it. s_ij are
+16 bytes derived from the secret of the pair, the digest of the set-up, r and the generation of the decryptors. Two
+set-ups or generations therefore have no seed in common, even if the server names other clients to each. i and j both
+encrypt s_ij under the decryptors' key. A client whose message is received is in, and all others are out, for any
+reason. Decryptors reveal their shares of the seed of each client that is in. For each pair of a client that is in and
+one that is out they decrypt s_ij, from the ciphertext of the client that is in. A lost client therefore costs a
+decryption for each of its neighbours. No s_ij of two clients that are in is decrypted.
 
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
 hashes with r and the digest of the set-up's clients and keys (`setup.Group.lot`). The graph is therefore fixed once the

@@ -19,12 +19,12 @@ to the batch, the client, the nonce and the public share. It is built as HPKE's 
 encoding.
 
 A batch is a round. Its context binds the run, the round, the circuit with its parameters, and the basis, so a report
-for another number of points, another bound or another model fails. Keys are of one batch, so a report of another one
-cannot be opened. Each aggregator takes a nonce once, and stores those of the batch on its disk. The helper gives one
-aggregate share a batch, of no fewer than `least` reports, and only where count and checksum are those of reports that
-it has accepted itself. Reports that the server refuses after the helper has accepted them are named, and left out by
-both. A batch that has a basis, the SHA-256 of the model from which clients trained, is the only one with this basis
-that the helper releases: sums of the same values over two sets of clients would show the difference.
+for another number of points, another bound or another model is invalid. The helper makes a key for each batch, so it
+cannot open a report of another one. Each aggregator accepts a nonce once, and stores the nonces of the batch on its
+disk. The helper gives one aggregate share a batch, over at least `least` reports, and only if count and checksum are
+those of reports that it has accepted itself. If the server refuses reports that the helper has accepted, it names them,
+and both leave them out. A batch may have a basis: the SHA-256 of the model from which clients trained. The helper
+releases one batch with each basis, as sums of the same values over two sets of clients would show the difference.
 
 With noise, each aggregator adds noise of its own to its share, drawn once a batch (`privacy.aggregated`). The helper
 stores its noisy share before it sends it. If it is asked again for the same reports, also after a crash, it sends the
@@ -38,9 +38,10 @@ differ from it by one client's values.
 
 Security: an aggregator that follows the protocol learns no measurement alone, whatever clients do; both together read
 all. A client that does not know the verification key passes an invalid measurement with probability at most
-`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. The server relays the helper's key: one
-that swaps it could read the shares, as with the keys of `tacit.protocols.setup` (semi-honest). One that fills a batch
-with reports of its own could read the report that is left: the helper counts reports, and does not know whose they are.
+`Prio3.soundness_error` a try. An aggregator that deviates can spoil the sum. The server relays the helper's key: a
+server that swaps this key could read the shares, as with the keys of `tacit.protocols.setup` (semi-honest). A server
+that fills a batch with reports of its own could read the only other one: the helper counts reports, and does not know
+who sent them.
 
 With `protocol.identity = "signed"` the server can do neither. The helper signs its key, and clients refuse another;
 DAP's clients fetch the key from the helper themselves. Each client signs its report: batch, nonce, public share and

@@ -26,10 +26,11 @@ losses in its own way; if too few clients are left for it, the round ends withou
 
 A sum that adds integers modulo a prime adds each word in four parts (`tacit.protocols.sums.whole`).
 
-Security: semi-honest. The server learns what the sum reveals beside its result, and sums under masks that it lacks.
-Client j learns its rows of Z, and U3. Against a server with which clients collude, the sum protects each vector as it
-does any; those that collude give it the scores of their rows, and the hash planes (`lsh`). A client refuses an A with
-too few clients that have labels, and rows over too few of these; the sum has at least `min_clients` of them, and C + 2.
+Security: semi-honest. The server learns what the sum reveals beside its result, and sums under masks that it does not
+know. Client j learns its rows of Z, and U3. If clients collude with the server, each other client's vector is protected
+as in any sum of this kind; the colluding clients give the server the scores of their rows, and the hash planes (`lsh`).
+A client refuses an A with too few clients that have labels, and rows summed over too few of them; the sum is over at
+least `min_clients` and C + 2 clients with labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
