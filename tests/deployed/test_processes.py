@@ -72,7 +72,7 @@ def test_a_returned_party_is_struck_by_the_remaining_faults(tmp_path: Path) -> N
     crash = 'kind="crash", party="{}", before="cotrain.learn", {}, back_after="1s"'
     which = (("client/1", "occurrence=2"), ("client/1", "occurrence=3"), ("client/2", "round=5"))
     faults = ",".join("{" + crash.format(*one) + "}" for one in which)
-    changes = [*FEDCT, "cotraining.rounds=6", "protocol.deadline=8s", "training.min_clients=1"]
+    changes = [*FEDCT, "cotraining.rounds=6", "protocol.deadline=12s", "training.min_clients=1"]
     scenario, real = deployed("fedct-digits", [*changes, f"fault=[{faults}]", "expect={}"], tmp_path)
     simulated = run(scenario, out=tmp_path / "simulated")
     assert endings_of(real) == endings_of(simulated)
