@@ -445,8 +445,8 @@ class Declaration:
         """Audit runs in a way of its own, as of an app; None: as of any protocol.
 
         `perform` runs the scenario of `tables`. `mod`, `rule`: the name of the app's secure mod, and its rule of
-        aggregation; None: those that are found. `at_once`: the number of clients that are lost at a time. `watch`: is
-        told of each run. Raises Problem if nothing can be audited.
+        aggregation; None: those that are found. `at_once`: the number of clients that are lost at a time. `watch` is
+        called before each run. Raises Problem if nothing can be audited.
         """
         return None
 

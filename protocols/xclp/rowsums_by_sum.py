@@ -204,7 +204,7 @@ def _masked(keys: Sequence[SignedKey], values: Sequence[Ring], blocks: Sequence[
 
 
 class RowsHelper(SumHelper):
-    """The helper of row sums. The server tells it the words of each sum, which depend on the clients in it."""
+    """The helper of row sums. The server sends it the number of words of each sum, which its clients decide."""
 
     opens: type[Message] = WordsToSum
 
