@@ -128,17 +128,26 @@ class _Joined:
         return self.run.recorder is not None and self.begun and (self.run.over or (self.ended and self.run.idle))
 
 
-async def tell_unusable(name: str, scenario: Scenario, host: str, port: int, options: ProcessOptions) -> None:
-    """Tell the server, if it is there, that the party `name` cannot use its data. The server does not learn why."""
-    with suppress(TimeoutError, CertificateError, RefusedError, RecordError, OSError, EOFError):
+async def tell_unusable(name: str, why: str, scenario: Scenario, host: str, port: int, options: ProcessOptions) -> None:
+    """Tell the server that the party `name` cannot use its data, for up to the options' `patience` until it is there.
+
+    The server does not learn `why`, which is logged if the server is not there at once.
+    """
+    with suppress(CertificateError, RefusedError, RecordError, OSError, EOFError):
         tls = context(Identity.in_folder(options.certificates, name), is_server=False)
         digest = digest_of(scenario, seeded=options.seeded)
         spoke = Spoke(host, port, tls, digest, 0, options.limits, lambda line: None, unusable=True)
-        await spoke.connect(min(_TELLING, options.patience))
+        soon = min(_SOON, options.patience)
+        with suppress(TimeoutError):
+            await spoke.connect(soon)
+        later = options.patience - soon
+        options.log(f"{why}. The server was not reached, and is told when it is there: tried for {later:g} s")
+        with suppress(TimeoutError):
+            await spoke.connect(later)
 
 
-_TELLING = 5.0
-"""The most seconds that a party without usable data tries to reach the server."""
+_SOON = 5.0
+"""The seconds after which a party without usable data says what it waits for."""
 
 
 async def join(run: PartyRun, loop: RealLoop, host: str, port: int, options: ProcessOptions) -> None:

@@ -47,11 +47,11 @@ def run_joining(loaded: Loaded, name: str, host: str, port: int, options: Proces
 
     try:
         return _run(loaded, name, options, main)
-    except DataError:
+    except DataError as error:
         if options.data is not None:
             loop = RealLoop()
             try:
-                loop.run(tell_unusable(name, loaded.scenario, host, port, options))
+                loop.run(tell_unusable(name, str(error), loaded.scenario, host, port, options))
             finally:
                 loop.finish()
         raise

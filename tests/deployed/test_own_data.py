@@ -1,6 +1,8 @@
 """A party's own data file: no other process has it, and differences from the outline are named."""
 
+import asyncio
 import csv
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,17 @@ from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
 from tacit.parties.datasets.error import DataError
 from tacit.scenarios.command.main import app
+from tacit.scenarios.deploying import joining
+from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import own_data
+from tacit.scenarios.deploying.plan import digest_of
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
+from tacit.sim.deployed.certificates import Identity, certify, context
+from tacit.sim.deployed.connection import Limits
+from tacit.sim.deployed.hub import Hub, HubState
+from tacit.sim.deployed.loop import RealLoop
 from tests.deployed.together import Together
 
 SIZES = (30, 40, 20)
@@ -158,3 +167,41 @@ def test_a_data_file_that_contradicts_its_outline_is_refused(files: list[Path], 
             own_data(deployed, "client/0", tmp_path / f"{name}.npz")
     with pytest.raises(DataError, match="a file of one's own needs a scenario"):
         own_data(load("xclp-digits"), "client/0", files[0])
+
+
+def test_a_server_that_starts_later_is_told_of_unusable_data(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "_SOON", 0.05)
+    deployed = scenario(files[0].parent / "outline.csv")
+    certify(tmp_path, ["server", "client/0"], days=10)
+    tls = context(Identity.in_folder(tmp_path, "server"), is_server=True)
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        port = chosen.getsockname()[1]
+    said: list[str] = []
+    own: list[str] = []
+
+    async def main() -> None:
+        waits = asyncio.Event()
+
+        def log(line: str) -> None:
+            own.append(line)
+            waits.set()
+
+        options = ProcessOptions(tmp_path / "own", tmp_path, log, seeded=True, with_faults=False, patience=60.0)
+        told = asyncio.create_task(joining.tell_unusable("client/0", "30 rows", deployed, "127.0.0.1", port, options))
+        await waits.wait()
+        digest = digest_of(deployed, seeded=True)
+        hub = Hub(["client/0"], digest, tls, HubState(bytes(16)), Limits(), said.append, lambda: None)
+        await hub.listen("127.0.0.1", port)
+        await told
+        await hub.close()
+
+    loop = RealLoop()
+    try:
+        loop.run(main())
+    finally:
+        loop.finish()
+    assert own[0].startswith("30 rows. The server was not reached")
+    assert any("client/0 cannot use its data; its own output says why" in line for line in said)
