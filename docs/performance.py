@@ -164,7 +164,7 @@ def crypto() -> str:
 
 def training() -> str:
     """Rounds of training a second, beside a plain loop."""
-    found, rows = benchmark("training", "--quick"), []
+    found, rows = benchmark("training"), []
     for key, suffix in (("standings", ""), ("normalised", ", with batch normalisation")):
         for one in found[key]:
             shares = (
