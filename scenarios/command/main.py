@@ -31,6 +31,7 @@ app = typer.Typer(
     help="Simulate privacy-preserving federated learning: real cryptography over a simulated network.",
     epilog="Example: tacit run xclp-digits --set data.limit=240",
     no_args_is_help=True,
+    suggest_commands=False,  # click suggests them
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},

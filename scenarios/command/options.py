@@ -130,6 +130,7 @@ def group(help: str) -> typer.Typer:
         help=help,
         cls=PlainGroup,
         no_args_is_help=True,
+        suggest_commands=False,  # click suggests them
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )

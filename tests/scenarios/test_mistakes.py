@@ -151,6 +151,7 @@ def test_unknown_names_are_refused_with_a_hint() -> None:
     [
         (["run", "--sed", "3"], "No such option '--sed'"),
         (["nosuch"], "No such command 'nosuch'; `tacit --help` lists what is allowed"),
+        (["predic"], "No such command 'predic'. Did you mean 'predict'?; `tacit --help` lists what is allowed"),
         (["predict"], "Missing argument 'FILE-or-NAME'; `tacit predict --help` lists what is allowed"),
         (["data", "nosuch"], "No such command 'nosuch'; `tacit data --help` lists what is allowed"),
         (["bench", "crypto", "--nosuch"], "No such option '--nosuch'"),
