@@ -10,8 +10,8 @@
 
 Counts: the number of points of each class (row) that are predicted to be of each class (column), and the sum of the
 losses. They add up exactly over parties, so that all metrics but the last follow from them as from the points
-themselves. The area under the ROC curve follows from no such counts. Other tasks have numbers of their own
-(`Task.metrics`); for these parties add number times points, and points.
+themselves. The area under the ROC curve follows from no such counts. For metrics of a user's own (`Task.metrics`), and
+for those of tasks without classes, parties add metric times points: the result is their mean, weighted by points.
 """
 
 import math
@@ -153,35 +153,34 @@ def _cells(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def width(spec: ModelSpec, names: Sequence[str]) -> int:
-    """How many numbers of `sums_of` a party sends. `names`: the metrics of a task without classes."""
-    return 1 + (spec.classes**2 if has_classes(spec) else 1 + len(names))
+    """How many numbers of `sums_of` a party sends. `names`: the metrics that do not follow from counts."""
+    return 1 + (spec.classes**2 if has_classes(spec) else 1) + len(names)
 
 
 def counting(spec: ModelSpec, names: Sequence[str]) -> tuple[bool, ...]:
     """True for each number of `sums_of` that counts points, and false for sums of losses and of metrics."""
-    return (False, *([True] * spec.classes**2 if has_classes(spec) else (True, *(False for _ in names))))
+    return (False, *([True] * (width(spec, names) - 1 - len(names))), *(False for _ in names))
 
 
 def sums_of(
     spec: ModelSpec, outputs: NDArray[np.floating], targets: NDArray[Any], numbers: Mapping[str, float],
     names: Sequence[str],
 ) -> NDArray[np.float64]:  # fmt: skip
-    """The sum of the losses, and the counts of a party, float64; `numbers` has the mean loss and the task's metrics.
+    """The sum of the losses, the counts of a party, and each metric of `names` times the number of points, float64.
 
-    Without classes: the sum of the losses, the number of points, and each metric times the number of points.
+    `numbers` has the mean loss and the task's metrics. Without classes the counts are the number of points.
     """
     points = len(targets)
-    first = [numbers["loss"] * points]
+    counts: Any = [points]
     if has_classes(spec):
-        rest: Any = counts_of(task_of(spec.task).predict(outputs.astype(np.float32)), targets, spec.classes).ravel()
-    else:
-        rest = [points, *(numbers[name] * points for name in names)]
-    return np.concatenate([first, rest]).astype(np.float64)
+        counts = counts_of(task_of(spec.task).predict(outputs.astype(np.float32)), targets, spec.classes).ravel()
+    further = [numbers[name] * points for name in names]
+    return np.concatenate([[numbers["loss"] * points], counts, further]).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The sums of one or several parties, as numbers; `names` are the metrics of a task without classes."""
+    """The sums of one or several parties, as numbers; `names` are the metrics that do not follow from counts."""
 
     spec: ModelSpec
     names: tuple[str, ...]
@@ -190,7 +189,8 @@ class Counts:
     @property
     def of_classes(self) -> NDArray[np.int64]:
         """The counts (C, C)."""
-        return self.sums[1:].astype(np.int64).reshape(self.spec.classes, self.spec.classes)
+        side = self.spec.classes
+        return self.sums[1 : 1 + side**2].astype(np.int64).reshape(side, side)
 
     @property
     def confusion(self) -> NDArray[np.int64] | None:
@@ -207,10 +207,10 @@ class Counts:
         """The metrics over all points; {} without points."""
         if not self.points:
             return {}
-        loss = {"loss": float(self.sums[0]) / self.points}
-        if has_classes(self.spec):
-            return loss | of_classes(self.of_classes)
-        return loss | {name: float(one) / self.points for name, one in zip(self.names, self.sums[2:], strict=True)}
+        further = self.sums[len(self.sums) - len(self.names) :]
+        means = {name: float(one) / self.points for name, one in zip(self.names, further, strict=True)}
+        of_counts = of_classes(self.of_classes) if has_classes(self.spec) else {}
+        return {"loss": float(self.sums[0]) / self.points} | of_counts | means
 
 
 @dataclass(frozen=True)
