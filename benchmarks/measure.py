@@ -12,7 +12,9 @@ from pathlib import Path
 from rich.console import Console
 
 from tacit.parties.learning.measuring import timed
-from tacit.scenarios.console.printing import Table, table
+from tacit.scenarios.console.kinds import FIGURE, TEXT
+from tacit.scenarios.console.printing import Printed
+from tacit.scenarios.console.table import Column, Table
 
 __all__ = ["Standing", "environment", "grouped", "print_standings", "race", "seconds_each", "timed", "write_json"]
 
@@ -94,17 +96,10 @@ def print_standings(title: str, standings: Sequence[Standing], console: Console)
     console.print(grouped(("task", "contender", *numbers), rows, numbers, title))
 
 
-def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str], title: str) -> Table:
+def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str], title: str) -> Printed:
     """A table with a section for each value of the first column, which is shown once per section."""
-    firsts = [row[0] for row in rows]
-    new = [place == 0 or firsts[place - 1] != first for place, first in enumerate(firsts)]
-    shown = [(row[0] if begins else "", *row[1:]) for row, begins in zip(rows, new, strict=True)]
-    found = table(columns, [], numbers, title)
-    for row, begins in zip(shown, new, strict=True):
-        if begins and found.rows:
-            found.add_section()
-        found.add_row(*row)
-    return found
+    typed = [Column(name, FIGURE if name in numbers else TEXT) for name in columns]
+    return Printed(Table(typed, rows, title, grouped=1))
 
 
 def write_json(path: Path | None, **content: object) -> None:

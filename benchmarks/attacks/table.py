@@ -149,7 +149,7 @@ def _verdict(finding: Finding) -> str:
     return "above chance" if finding.remains else "at chance"
 
 
-def _guesses(found: list[hashes.Guess]) -> printing.Table:
+def _guesses(found: list[hashes.Guess]) -> printing.Printed:
     rows = [
         (one.sees, one.estimator, f"a client with {one.helped}" if one.helped else "nobody",
          "none" if one.epsilon is None else f"{one.epsilon:g} a bit", _figure(one.error), _figure(one.cosine))
@@ -159,7 +159,7 @@ def _guesses(found: list[hashes.Guess]) -> printing.Table:
     return printing.table(columns, rows, columns[4:])
 
 
-def _audits(found: list[cells.Audit]) -> printing.Table:
+def _audits(found: list[cells.Audit]) -> printing.Printed:
     rows = [
         (f"{one.epsilon:g}", f"{one.factor:g}", f"{one.runs:,}", f"{one.false_alarms:.3f}", f"{one.misses:.3f}",
          f"{one.mu:.3f}", f"{one.least_mu:.3f}", f"{one.epsilon_by_mu:.2f}", "refuted" if one.refuted else "stands")
@@ -173,7 +173,7 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _table(findings: dict[str, Finding]) -> printing.Table:
+def _table(findings: dict[str, Finding]) -> printing.Printed:
     numbers = ("of", "weakened", "ours", "chance")
     rows = [
         (finding.name, finding.sought, f"{finding.trials:,}", f"{finding.weakened:.1%}", f"{finding.ours:.1%}",

@@ -30,7 +30,7 @@ from tacit.protocols.parts import Among, payloads
 from tacit.protocols.xclp.choices import hamming_payloads, variant_of
 from tacit.protocols.xclp.declaration import Propagation
 from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from tacit.scenarios.console.printing import Table, make_console, table
+from tacit.scenarios.console.printing import Printed, make_console, table
 from tacit.scenarios.schema.scenario import Network, ProtocolKeys, Scenario
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -234,7 +234,7 @@ def _shard(number: int, count: int, classes: int) -> Shard:
     return Shard(features, labels, np.arange(count) % _LABELED == 0, np.arange(count))
 
 
-def _table(case: Case, rows: Sequence[Row]) -> Table:
+def _table(case: Case, rows: Sequence[Row]) -> Printed:
     names = ("formula", "payload", "sealing", "envelope", "x plaintext", "formula, round", "payload, round")
     lines = []
     plain = next(row.formula for row in rows if row.variant == "plaintext")

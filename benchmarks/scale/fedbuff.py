@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tacit.benchmarks.measure import environment, grouped, write_json
 from tacit.protocols.federated.observer import TrainingObserver
-from tacit.scenarios.console.printing import Table, make_console
+from tacit.scenarios.console.printing import Printed, make_console
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
 from tacit.sim.units import format_bytes
@@ -87,7 +87,7 @@ def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
     )
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[Row]) -> Printed:
     lines = [
         (
             row.way, str(row.rounds), f"{row.seconds_a_round:.3f}", f"{row.seconds:.1f}",

@@ -29,7 +29,7 @@ from tacit.benchmarks.measure import environment, grouped, timed, write_json
 from tacit.benchmarks.sim.size import Size, measure_size
 from tacit.parties.party import Party
 from tacit.parties.playing import play_out
-from tacit.scenarios.console.printing import Table, make_console
+from tacit.scenarios.console.printing import Printed, make_console
 from tacit.sim.compute import CostTable, Free
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
@@ -94,7 +94,7 @@ def _repeat(layer: str, case: str, run: Callable[[int], int], messages: int, rep
     return Row(layer, case, sent, repeats, statistics.median(rates), max(rates), target)
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[Row]) -> Printed:
     lines = [
         (row.layer, row.case, f"{row.rate:,.0f}", f"{row.best:,.0f}", f"{row.target:,.0f}" if row.target else "")
         for row in rows
@@ -103,7 +103,7 @@ def _table(rows: list[Row]) -> Table:
     return grouped(("layer", "case", *numbers), lines, numbers, "Messages a second of processor time")
 
 
-def _size_table(sizes: list[Size]) -> Table:
+def _size_table(sizes: list[Size]) -> Printed:
     def shown(value: float | None, unit: str) -> str:
         return "" if value is None else f"{value:,.2f}" if unit == "s" else f"{value:,.0f}"
 

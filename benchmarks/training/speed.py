@@ -47,7 +47,7 @@ from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.protocols.federated.experiment import cohorts_of, settings_of
 from tacit.protocols.federated.observer import TrainedRound
 from tacit.protocols.plugins import add_model
-from tacit.scenarios.console.printing import Table, make_console, table
+from tacit.scenarios.console.printing import Printed, make_console, table
 from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running import runner
 from tacit.scenarios.running.process import spare_for_good
@@ -192,7 +192,7 @@ def _standing(size: Size, contender: Contender, pairs: Sequence[tuple[Times, Tim
     return Standing(contender.name, rates, wall, processor if contender.here else [])
 
 
-def _table(size: Size, standings: Sequence[Standing]) -> Table:
+def _table(size: Size, standings: Sequence[Standing]) -> Printed:
     what = f"{size.clients} clients x {size.images} images, {size.cohort} a round, batches of {size.batch}"
     norms = ", with batch normalisation" if size.normalises else ""
     title = f"Rounds of FedAvg a second{norms}: {what}; {size.rounds} rounds in a run"

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ from msgspec import structs
 from tacit.scenarios.chaos.campaign import Failure, Findings, Plan, Verdict
 from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.schedules import Schedule, text
-from tacit.scenarios.console.printing import Table, table
+from tacit.scenarios.console.kinds import COUNT
+from tacit.scenarios.console.table import Table, columns_of
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.running.folder import scenario_text
 from tacit.scenarios.schema.keys import toml
@@ -21,6 +23,7 @@ from tacit.sim.faults import Crash, Fault
 
 __all__ = [
     "as_record",
+    "counted_table",
     "counts",
     "failure_lines",
     "failure_record",
@@ -43,14 +46,24 @@ def findings_table(verdicts: Sequence[Verdict]) -> Table:
         for row in _rows(one.faults):
             groups.setdefault(row, Counter()).update(counts(one))
     mixtures_last = sorted(groups, key=lambda row: row if row[0] == _MIXED else ("", ""))
-    lines = [(*row, *(str(groups[row][column]) for column in _COUNTS)) for row in mixtures_last]
-    result = table(("who", "struck", *_COUNTS), lines, _COUNTS)
-    result.add_section()
-    total: Counter[str] = Counter()
-    for one in verdicts:
-        total.update(counts(one))
-    result.add_row("total", "", *(str(total[column]) for column in _COUNTS))
-    return result
+    return counted_table(("who", "struck"), {row: groups[row] for row in mixtures_last})
+
+
+def counted_table(
+    heads: Sequence[str], groups: Mapping[tuple[str, ...], Mapping[str, int]],
+    apart: Mapping[tuple[str, ...], Mapping[str, int]] = MappingProxyType({}),
+) -> Table:  # fmt: skip
+    """A table of `counts`, with a row for each of the groups, whose names are below `heads`, and their sums.
+
+    Groups that are set `apart` stand above the total and count for it.
+    """
+    rows, others = (
+        [(*names, *(found.get(column, 0) for column in _COUNTS)) for names, found in some.items()]
+        for some in (groups, apart)
+    )
+    made = Table((*heads, *columns_of(_COUNTS, COUNT)), rows, sums=others)
+    made.add_total("total", *([""] * (len(heads) - 1)))
+    return made
 
 
 def counts(one: Verdict) -> dict[str, int]:

@@ -96,7 +96,8 @@ def _json(audit: "Audit") -> str:
 
 
 def _print(console: "Console", audit: "Audit") -> None:
-    from tacit.scenarios.console import printing
+    from tacit.scenarios.console import kinds, printing
+    from tacit.scenarios.console.table import Column, Table
 
     head = [f"audit     {audit.subject}"]
     if audit.rule:
@@ -105,19 +106,21 @@ def _print(console: "Console", audit: "Audit") -> None:
         head.append(f"mod       {audit.mod}")
     printing.print_lines(console, [*head, *(f"NOTE      {note}" for note in audit.notes), ""])
     mods = ("mod",) if audit.mod else ()
-    columns = ("losses", *mods, "round", "aggregate", "survivors", "error", "bound", "verdict")
-    table = printing.table(columns, [], ("round", "survivors", "error", "bound"), optional=("bound", "aggregate"))
+    few = kinds.significant(2)
+    columns = (
+        "losses", *mods, Column("round", kinds.COUNT), Column("aggregate", priority=1),
+        Column("survivors", kinds.FIGURE), Column("error", few), Column("bound", few, priority=0), "verdict",
+    )  # fmt: skip
     runs = [(row.losses, row.mod) for row in audit.rows]
-    several = len(set(runs)) < len(runs)
+    table = Table(columns, grouped=(1 + len(mods)) * (len(set(runs)) < len(runs)))
     said: set[str] = set()
-    for place, row in enumerate(audit.rows):
-        is_first = not place or runs[place] != runs[place - 1]
-        if several and place and is_first:
-            table.add_section()
+    for row in audit.rows:
         with_mod = ("with" if row.mod else "without",) if audit.mod else ()
-        table.add_row(row.losses if is_first else "", *with_mod, *_cells(row, again=row.reason in said))
+        survivors = f"{row.survivors}/{row.called}" if row.called else None
+        figures = (row.round, row.aggregate or None, survivors, row.error, row.bound)
+        table.rows.append((row.losses, *with_mod, *figures, _verdict(row, again=row.reason in said)))
         said.add(row.reason)
-    console.print(table)
+    printing.print_table(console, table)
     wrong, compared = len(audit.findings), len(audit.compared)
     if not compared:
         return
@@ -127,11 +130,6 @@ def _print(console: "Console", audit: "Audit") -> None:
     printing.print_lines(console, [f"{conclusion} compared{more}"])
 
 
-def _cells(row: "Row", *, again: bool) -> tuple[str, ...]:
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2g}"
-
+def _verdict(row: "Row", *, again: bool) -> str:
     reason = "for the same reason" if again and len(row.reason) > _LONG else row.reason
-    verdict = f"{row.status.upper() if row.status == 'wrong' else row.status}{': ' * bool(reason)}{reason}"
-    survivors = f"{row.survivors}/{row.called}" if row.called else "-"
-    return str(row.round), row.aggregate or "-", survivors, number(row.error), number(row.bound), verdict
+    return f"{row.status.upper() if row.status == 'wrong' else row.status}{': ' * bool(reason)}{reason}"

@@ -1,7 +1,5 @@
 """The command `tacit bytes`: bytes of runs by step and message type, and of sweeps for each combination of values."""
 
-import csv
-import io
 import json
 import statistics
 from collections.abc import Sequence
@@ -9,7 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tacit.scenarios.console import printing
+from tacit.scenarios.console import kinds, printing
+from tacit.scenarios.console.table import Column, Table, as_csv, columns_of
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.reporting.counted import SHOWN, Counted, counted, why_without_formula
@@ -54,7 +53,8 @@ def _print_run(console: Console, run: Counted) -> None:
     remarks, sizes = remarks_on(run.folder), message_bytes(run.folder)
     printing.print_lines(console, [f"{run.folder} ({', '.join(remarks)})" if remarks else str(run.folder)])
     formula, model = run.formula or None, sizes.get("fedavg", 0)
-    console.print(printed.byte_table(run.rows, exact=True, formula=formula, model=model, protocol=run.protocol))
+    made = printed.byte_table(run.rows, exact=True, formula=formula, model=model, protocol=run.protocol)
+    printing.print_table(console, made)
     printing.print_lines(console, printed.message_lines(sizes))
     printing.print_lines(console, printed.formula_lines(run.errors))
     if not run.formula:
@@ -68,8 +68,8 @@ _BY_CLIENT = ("messages up", "bytes up", "messages down", "bytes down")
 def _print_clients(console: Console, folder: Path) -> None:
     """Print a line for each client of a run."""
     found = client_bytes(folder)
-    lines = [[name, *(f"{value:,}" for value in values)] for name, values in found.items()]
-    console.print(printing.table(("client", *_BY_CLIENT), lines, _BY_CLIENT))
+    columns = ("client", *columns_of(_BY_CLIENT, kinds.COUNT))
+    printing.print_table(console, Table(columns, ((name, *values) for name, values in found.items())))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
@@ -82,40 +82,39 @@ def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> Non
     scenarios = list(filter(None, (scenario_of(run.folder) for run in runs)))
     shown = SHOWN if any(row.headers for run in runs for row in run.rows) else SHOWN[:-1]
     swept = [label(key, scenarios) for key, _ in runs[0].values] if runs else []
-    lines = []
+    columns = [*swept, *columns_of(("runs", *shown), _MEAN), Column("not completed", kinds.COUNT)]
+    table = Table(columns)
     for values, members in groups.items():
         completed = [run.sums() for run in members if run.outcome == "completed"]
         means = [_mean([sums[name] for sums in completed]) for name in shown]
         left = len(members) - len(completed)
-        lines.append([*(value for _, value in values), str(len(members)), *means, str(left)])
-    figures = ("runs", *shown, "not completed")
-    console.print(printing.table((*swept, *figures), lines, figures))
+        table.rows.append([*(value for _, value in values), len(members), *means, left])
+    printing.print_table(console, table)
     for run in runs:
         named = "".join(f"{key} {value}, " for key, value in run.values)
         printing.print_lines(console, (f"{line} ({named}{run.folder})" for line in printed.formula_lines(run.errors)))
 
 
-def _mean(values: Sequence[int | None]) -> str:
-    """The mean in bytes, with one decimal if it is not whole; a dash if a value is unknown."""
+_MEAN = kinds.Kind(lambda mean: f"{mean:,.{int(mean != int(mean))}f}")
+"""Means, with one decimal if they are not whole."""
+
+
+def _mean(values: Sequence[int | None]) -> float | None:
+    """The mean; None if a value is unknown."""
     known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return "-"
-    mean = statistics.fmean(known)
-    return f"{mean:,.0f}" if mean.is_integer() else f"{mean:,.1f}"
+    return statistics.fmean(known) if known and len(known) == len(values) else None
 
 
 def _csv(runs: Sequence[Counted]) -> str:
     """Format CSV with a line for each step and type of each run."""
     swept = list(dict.fromkeys(key for run in runs for key, _ in run.values))
     about = [name for name in ("scenario", "protocol", "seed", "outcome", "fidelity") if name not in swept]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*swept, *about, "step", "type", *SHOWN, "folder"))
+    table = Table((*swept, *about, "step", "type", *SHOWN, "folder"))
     for run in runs:
         values = dict(run.values)
         first = [*(values.get(key, "") for key in swept), *(getattr(run, name) for name in about)]
-        writer.writerows((*first, *line.values(), run.folder) for line in run.lines())
-    return text.getvalue()
+        table.rows += [(*first, *line.values(), run.folder) for line in run.lines()]
+    return as_csv(table)
 
 
 def _json(runs: Sequence[Counted]) -> str:

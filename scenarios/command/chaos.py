@@ -11,7 +11,7 @@ from tacit.scenarios.chaos.campaign import Findings, Plan, Verdict, campaign, re
 from tacit.scenarios.chaos.chaos import promising, ready
 from tacit.scenarios.chaos.promises import promises_of
 from tacit.scenarios.chaos.report import failure_lines, findings_table, toml_of, verdict_line, write_findings
-from tacit.scenarios.console.printing import print_lines
+from tacit.scenarios.console.printing import print_lines, print_table
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.folder import new_folder
 from tacit.scenarios.schema.scenario import ScenarioError
@@ -56,7 +56,7 @@ def chaos(
         tried = f"{loaded.scenario.seed} to {(findings.seed or 0) - 1}"
         print_lines(console, [f"seed      {findings.seed}: with {tried} the run without faults does not complete"])
     if findings.verdicts:
-        console.print(findings_table(findings.verdicts))
+        print_table(console, findings_table(findings.verdicts))
     for path, failure in files.items():
         print_lines(console, failure_lines(failure, loaded.scenario, path))
     print_lines(console, [_summary(findings, len(promises_of(loaded.scenario))), f"folder    {folder}"])

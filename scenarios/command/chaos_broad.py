@@ -15,9 +15,10 @@ from rich.console import Console
 from tacit.scenarios.chaos.broad import OVERTAKING, Broad, BroadFailure, BroadFindings, broad_campaign
 from tacit.scenarios.chaos.campaign import Verdict
 from tacit.scenarios.chaos.configurations import CONFIGURATIONS
-from tacit.scenarios.chaos.report import as_record, counts, failure_lines, failure_record, verdict_line
+from tacit.scenarios.chaos.report import as_record, counted_table, counts, failure_lines, failure_record, verdict_line
 from tacit.scenarios.command.chaos import Progressing
-from tacit.scenarios.console.printing import Table, print_lines, table
+from tacit.scenarios.console.printing import print_lines, print_table
+from tacit.scenarios.console.table import Table
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.running.folder import new_folder, scenario_text
 from tacit.sim.ray_cluster import ClusterError
@@ -56,7 +57,7 @@ def broad(
     files = _write(folder, plan, found)
     if json_file is not None:
         shutil.copyfile(folder / "chaos.json", json_file)
-    console.print(_table(found))
+    print_table(console, _table(found))
     for path, one in files.items():
         print_lines(console, ["", f"of        {one.configuration}", *failure_lines(one.failure, one.scenario, path)])
     print_lines(console, [*_summary(found), f"folder    {folder}"])
@@ -112,18 +113,9 @@ def _counted(runs: Sequence[Verdict]) -> Counter[str]:
 
 
 def _table(found: BroadFindings) -> Table:
-    rows = {name: _counted(runs) for name, runs in found.runs.items()}
-    result = table(
-        ("configuration", *_COUNTS),
-        [(name, *(str(row[key]) for key in _COUNTS)) for name, row in rows.items()],
-        _COUNTS,
-    )
-    result.add_section()
+    rows: dict[tuple[str, ...], Counter[str]] = {(name,): _counted(runs) for name, runs in found.runs.items()}
     overtaking = _counted([one for _, one in found.overtaking.values()])
-    result.add_row(f"all of them{OVERTAKING}", *(str(overtaking[key]) for key in _COUNTS))
-    total = _counted(found.verdicts)
-    result.add_row("total", *(str(total[key]) for key in _COUNTS))
-    return result
+    return counted_table(("configuration",), rows, apart={(f"all of them{OVERTAKING}",): overtaking})
 
 
 def _summary(found: BroadFindings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from tacit.scenarios.command.options import Debug
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.scenarios.console.kinds import Kind
     from tacit.scenarios.seeing.compare import Outcome, Side
 
 __all__ = ["compare"]
@@ -87,7 +88,7 @@ def _paired(folders: Sequence[Path], *, as_json: bool) -> int:
     if as_json:
         console.file.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
     else:
-        console.print(paired_table(found))
+        printing.print_table(console, paired_table(found))
     return 0
 
 
@@ -99,46 +100,40 @@ def _remark(side: Side) -> str:
 
 
 def _print_results(console: Console, sides: tuple[Side, Side]) -> None:
-    from tacit.scenarios.console import printing
-    from tacit.scenarios.reporting.compared import pair
-    from tacit.sim.units import format_bytes, format_duration
+    from tacit.scenarios.console import kinds, printing
+    from tacit.scenarios.reporting.compared import side_by_side
 
-    one, other = (side.outcome for side in sides)
-    seconds = [sum(part.seconds for part in side.path) for side in sides]
-    sent = [sum(side.bytes_by_step().values()) for side in sides]
-    rows = [
-        ("outcome", one.outcome or "-", other.outcome or "-", ""),
+    both = [side.outcome for side in sides]
+    figure, versions = kinds.decimals(4), [one.version for one in both]
+    facts: list[tuple[str, Kind, list[Any]]] = [
+        ("outcome", kinds.TEXT, [one.outcome or None for one in both]),
         *(
-            (name.replace("_", " "), *pair(one.score_of(name), other.score_of(name), lambda value: f"{value:.4f}"))
-            for name in dict.fromkeys((one.score, other.score))
+            (name.replace("_", " "), figure, [one.score_of(name) for one in both])
+            for name in dict.fromkeys(one.score for one in both)
         ),
-        *_metrics(one, other),
-        ("virtual time", *pair(seconds[0], seconds[1], format_duration)),
-        ("bytes", *pair(sent[0], sent[1], format_bytes)),
-        ("parties lost", *pair(sides[0].lost, sides[1].lost, str)),
-        *([("version", one.version, other.version, "")] if one.version != other.version else []),
+        *((name.replace("_", " "), figure, values) for name, values in _metrics(both)),
+        ("virtual time", kinds.SECONDS, [sum(part.seconds for part in side.path) for side in sides]),
+        ("bytes", kinds.BYTES, [sum(side.bytes_by_step().values()) for side in sides]),
+        ("parties lost", kinds.COUNT, [side.lost for side in sides]),
+        *([("version", kinds.TEXT, versions)] if versions[0] != versions[1] else []),
     ]
     printing.print_lines(console, [""])
-    console.print(printing.table(("", "A", "B", "B - A"), rows, ("A", "B", "B - A")))
+    printing.print_table(console, side_by_side("", "AB", facts))
 
 
-def _metrics(one: Outcome, other: Outcome) -> list[tuple[str, str, str, str]]:
-    """A row for each further metric of the models, and of the evaluation by clients."""
+def _metrics(both: Sequence[Outcome]) -> list[tuple[str, list[float | None]]]:
+    """Each further metric of the models, and of the evaluation by clients, of both runs."""
     from tacit.protocols.experiment.simulated import FIT, prefixed
-    from tacit.scenarios.reporting.compared import pair
 
-    first, second = (
-        side.metrics | prefixed("clients' ", side.evaluation) | prefixed(FIT, side.fit) for side in (one, other)
-    )
-    names = [name for name in dict.fromkeys((*first, *second)) if name not in (one.score, other.score)]
-    return [
-        (name.replace("_", " "), *pair(first.get(name), second.get(name), lambda value: f"{value:.4f}"))
-        for name in names
-    ]
+    found = [one.metrics | prefixed("clients' ", one.evaluation) | prefixed(FIT, one.fit) for one in both]
+    names = dict.fromkeys(name for metrics in found for name in metrics)
+    scores = {one.score for one in both}
+    return [(name, [metrics.get(name) for metrics in found]) for name in names if name not in scores]
 
 
 def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
     from tacit.scenarios.console import printing
+    from tacit.scenarios.console.table import Table
     from tacit.scenarios.reporting.compared import value_text
     from tacit.scenarios.seeing.compare import differing_keys
 
@@ -152,7 +147,7 @@ def _print_keys(console: Console, sides: tuple[Side, Side]) -> None:
         (f"{name} (unused)" if name in idle else name, *(value_text(value) for value in pair))
         for name, pair in found.items()
     ]
-    console.print(printing.table(("key that differs", "A", "B"), rows))
+    printing.print_table(console, Table(("key that differs", "A", "B"), rows))
 
 
 def _unused(keys: Iterable[str], sides: tuple[Side, Side]) -> frozenset[str]:
@@ -164,36 +159,31 @@ def _unused(keys: Iterable[str], sides: tuple[Side, Side]) -> frozenset[str]:
 
 
 def _print_bytes(console: Console, sides: tuple[Side, Side]) -> None:
-    from tacit.sim.units import format_bytes
+    from tacit.scenarios.console.kinds import BYTES
 
-    _print_pairs(console, "bytes by step", [side.bytes_by_step() for side in sides], format_bytes)
+    _print_pairs(console, "bytes by step", [side.bytes_by_step() for side in sides], BYTES)
 
 
 def _print_paths(console: Console, sides: tuple[Side, Side]) -> None:
+    from tacit.scenarios.console.kinds import SECONDS
     from tacit.scenarios.seeing.critical_path import seconds_by
-    from tacit.sim.units import format_duration
 
     def sums(*names: str) -> list[dict[str, float]]:
         found = [seconds_by(side.path, *names) for side in sides]
         return [{"  ".join(filter(None, key)): value for key, value in one.items()} for one in found]
 
     title = "virtual time by critical path"
-    _print_pairs(console, f"{title}: step, what", sums("step", "kind"), format_duration, by_size=True)
-    _print_pairs(console, f"{title}: party or link", sums("place"), format_duration, by_size=True)
+    _print_pairs(console, f"{title}: step, what", sums("step", "kind"), SECONDS, by_size=True)
+    _print_pairs(console, f"{title}: party or link", sums("place"), SECONDS, by_size=True)
 
 
 def _print_pairs(
-    console: Console,
-    title: str,
-    sides: Sequence[Mapping[str, float]],
-    show: Callable[[Any], str],
-    *,
-    by_size: bool = False,
+    console: Console, title: str, sides: Sequence[Mapping[str, float]], kind: Kind, *, by_size: bool = False
 ) -> None:
     """Print a table of two columns; with `by_size` the largest rows first, and only the first ones if there are
     many."""
     from tacit.scenarios.console import printing
-    from tacit.scenarios.reporting.compared import pair
+    from tacit.scenarios.reporting.compared import side_by_side
 
     one, other = sides
     names = list(dict.fromkeys((*one, *other)))
@@ -202,15 +192,12 @@ def _print_pairs(
         names.sort(key=lambda name: -max(one.get(name, 0), other.get(name, 0)))
         if len(names) > _LINES + 1:
             names, left = names[:_LINES], names[_LINES:]
-    rows = [(name or "-", *pair(one.get(name), other.get(name), show)) for name in names]
+    facts = [(name or "-", kind, [side.get(name) for side in sides]) for name in names]
     if left:
-        rest = [sum(side.get(name, 0) for name in left) for side in sides]
-        rows.append((f"{len(left)} more", *pair(rest[0], rest[1], show)))
-    table = printing.table((title, "A", "B", "B - A"), rows, ("A", "B", "B - A"))
-    table.add_section()
-    table.add_row("total", *pair(sum(one.values()), sum(other.values()), show))
+        facts.append((f"{len(left)} more", kind, [sum(side.get(name, 0) for name in left) for side in sides]))
+    total = ("total", kind, [sum(side.values()) for side in sides])
     printing.print_lines(console, [""])
-    console.print(table)
+    printing.print_table(console, side_by_side(title, "AB", facts, [total]))
 
 
 def _print_losses(console: Console, sides: tuple[Side, Side]) -> None:

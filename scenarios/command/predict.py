@@ -192,7 +192,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
         _print_choices(console, found, cheapest, by)
     else:
         printed.print_devices(console, first.scenario)
-        console.print(printed.byte_table(found[0].rows, exact=True))
+        printing.print_table(console, printed.byte_table(found[0].rows, exact=True))
         printing.print_lines(
             console,
             [
@@ -203,7 +203,7 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
         )
         if (energy := found[0].energy) is not None:
             printing.print_lines(console, [printed.energy_line(energy)])
-            console.print(printed.energy_table(energy))
+            printing.print_table(console, printed.energy_table(energy))
     unused = dict.fromkeys(line for one in found for line in one.plan.loaded.without_effect())
     printing.print_lines(console, (f"unused    {line}" for line in unused))
     printing.print_lines(console, _remarks([one.plan.loaded.scenario for one in found]))

@@ -69,6 +69,7 @@ def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
     from importlib import metadata
 
     from tacit.scenarios.console import printing
+    from tacit.scenarios.console.table import Table
     from tacit.scenarios.files.shipped import shipped
     from tacit.sim.registry import added_by_plugins
 
@@ -82,18 +83,15 @@ def list_scenarios(plugin: Plugins = None, debug: Debug = False) -> int:
     for folder in sorted({path.parent.name for path in paths.values()}, key=[*_TOPICS, ""].index):
         names = [name for name, path in paths.items() if path.parent.name == folder and name not in _FIRST]
         by_topic[_TOPICS[folder]] = names
-    result = printing.table(("scenario", "what happens", "size"), [])
+    result = Table(("scenario", "what happens", "size"))
     for topic, names in by_topic.items():
-        if result.rows:
-            result.add_section()
-        for place, name in enumerate(names):
-            if not place:
-                result.add_row(f"{topic}:", "", "")
-            result.add_row(f"  {name}", heads[name].get("title", ""), heads[name].get("size", ""))
+        result.sections.add(len(result.rows))
+        lines = [(f"  {name}", heads[name].get("title", ""), heads[name].get("size", "")) for name in names]
+        result.rows += [(f"{topic}:", "", ""), *lines] if lines else []
     console = printing.make_console()
-    console.print(result)
+    printing.print_table(console, result)
     if added := [(one.what, one.name, f"{one.path}, line {one.line}") for one in added_by_plugins()]:
-        console.print(printing.table(("a plugin's", "name", "added by"), added))
+        printing.print_table(console, Table(("a plugin's", "name", "added by"), added))
     return 0
 
 
@@ -112,6 +110,7 @@ def steps(
     """List the steps of a protocol, which faults can name; without NAME, a short list for all protocols."""
     from tacit.protocols.registry import PROTOCOLS
     from tacit.scenarios.console import printing
+    from tacit.scenarios.console.table import Column, Table
     from tacit.scenarios.files.plugins import load_plugins
     from tacit.scenarios.reporting.reference import protocol_of
 
@@ -123,8 +122,8 @@ def steps(
         return 0
     protocol = PROTOCOLS[protocol_of(name)]
     printing.print_lines(console, [f"{protocol.name}: {protocol.summary}"])
-    rows = [(step.role, step.name, step.what) for step in protocol.steps]
-    console.print(printing.table(("role", "step", "what is done"), rows))
+    columns = ("role", Column("step", key="name"), Column("what is done", key="what"))
+    printing.print_table(console, Table.of(protocol.steps, columns))
     printing.print_lines(console, (f"the {role} learns {what}" for role, what in protocol.learned.items()))
     return 0
 
@@ -158,8 +157,7 @@ def _print_parties(file: str) -> None:
     check_whole(Path(file))
     console = printing.make_console()
     for one in party_tables(read(file, to_run=False).scenario):
-        printing.print_lines(console, [one.title])
-        console.print(printing.table(one.columns, one.rows))
+        printing.print_table(console, one)
 
 
 def keys(

@@ -68,7 +68,7 @@ def _sweep(asked: Asked, plans: Sequence[Plan], table: Planned | None, folder: P
         write_tables(asked, plans, table, folder, results)
         if table is None:
             cells = summary(plans, results)
-            console.print(printed.sweep_table(cells))
+            printing.print_table(console, printed.sweep_table(cells))
             printing.print_lines(console, printed.sweep_lines(cells))
             caveats = caveats_of(
                 said for _, result in sorted(results.items()) for said in (result.privacy, result.randomised)
@@ -95,7 +95,7 @@ def _print_paired(console: Console, plans: Sequence[Plan], results: dict[int, Re
         return
     printing.print_lines(console, [""])
     if found:
-        console.print(printed.paired_table(found))
+        printing.print_table(console, printed.paired_table(found))
     else:
         wanted = "--over needs two combinations with a score under the same seed; --seeds gives more pairs"
         printing.print_lines(console, [f"paired    nothing to compare; {wanted}"])

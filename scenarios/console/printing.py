@@ -12,9 +12,11 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tacit.scenarios.console.kinds import FIGURE, TEXT
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.grammar import in_number
 
-__all__ = ["Table", "asked_width", "make_console", "print_lines", "table", "visible", "write_text"]
+__all__ = ["Printed", "asked_width", "make_console", "print_lines", "print_table", "table", "visible", "write_text"]
 
 _PLAIN_WIDTH = 120
 """The width of a terminal that reports none, and without a terminal that of a table whose content is not wider."""
@@ -79,57 +81,49 @@ def write_text(console: Console, path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-class Table:
-    """A plain table in which no figure is ever cut.
+class Printed:
+    """A table on a terminal or in a file, in which no figure is ever cut.
 
-    The columns named in `numbers` are right-aligned, and their cells stand on one line. The first column has names,
-    whose words stay whole. On a terminal that is too narrow for the longest words and numbers, columns in `optional`
-    are left out in their order, and a line below names them. If that is not enough, each row becomes a block of lines.
-    In a file or a pipe the table has its full width, unless COLUMNS is set.
+    Columns of numbers are right-aligned, and their cells stand on one line. The first column has names, whose words
+    stay whole. On a terminal that is too narrow for the longest words and numbers, columns with a priority are left
+    out, the lowest first, and a line below names them. If that is not enough, each row becomes a block of lines. In a
+    file or a pipe the table has its full width, unless COLUMNS is set.
     """
 
-    def __init__(
-        self, columns: Sequence[str], numbers: Sequence[str], title: str | None, optional: Sequence[str]
-    ) -> None:
-        self.columns, self.numbers, self.title, self.optional = tuple(columns), set(numbers), title, tuple(optional)
-        self.rows: list[tuple[str, ...]] = []
-        self.sections: list[int] = []
-
-    def add_row(self, *cells: str) -> None:
-        """Add a row with a cell for each column."""
-        if len(cells) != len(self.columns):
-            raise ValueError(f"a row of {len(cells)} cells in a table of {len(self.columns)} columns")
-        self.rows.append(tuple(map(visible, cells)))
-
-    def add_section(self) -> None:
-        """Draw a line below the last row."""
-        self.sections.append(len(self.rows))
+    def __init__(self, made: Table) -> None:
+        self._title, self._columns = made.title, made.columns
+        self._heads = made.headings
+        self._rows = [tuple(map(visible, row)) for row in made.texts()]
+        starts = made.begins_group() if made.grouped else []
+        lines = {at for at, begins in enumerate(starts) if begins} | made.sections | {len(made.rows)}
+        self._lines_below = lines - {0, len(self._rows)}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        least = [self._least(place) for place in range(len(self.columns))]
-        left = list(range(len(self.columns)))
+        least = [self._least(place) for place in range(len(self._columns))]
+        left = list(range(len(self._columns)))
         width = options.max_width if console.is_terminal else asked_width() or max(_PLAIN_WIDTH, _total(least))
-        for column in self.optional:
-            if column in self.columns and _total(least[place] for place in left) > width:
-                left.remove(self.columns.index(column))
-        if self.title:
-            yield Text(self.title, style="italic")
+        spare = [(column.priority, place) for place, column in enumerate(self._columns) if column.priority is not None]
+        for _, place in sorted(spare):
+            if _total(least[one] for one in left) > width:
+                left.remove(place)
+        if self._title:
+            yield Text(self._title, style="italic")
         if _total(least[place] for place in left) > width:
             yield from self._stacked(width)
             return
         yield self._laid_out(left, least, width)
-        if len(left) < len(self.columns):
-            gone = ", ".join(" ".join(one.split()) for place, one in enumerate(self.columns) if place not in left)
+        if len(left) < len(self._columns):
+            gone = ", ".join(" ".join(one.split()) for place, one in enumerate(self._heads) if place not in left)
             line = f"Columns left out, for which there is no room: {gone}."
             yield Text("\n".join(textwrap.wrap(line, width)))
 
     def _cells(self, place: int) -> list[str]:
-        return [row[place] for row in self.rows]
+        return [row[place] for row in self._rows]
 
     def _least(self, place: int) -> int:
         """The smallest width in characters of the column at `place`."""
-        heads = [len(word) for word in self.columns[place].split()]
-        if self.columns[place] in self.numbers:
+        heads = [len(word) for word in self._heads[place].split()]
+        if self._columns[place].kind.numbers:
             return max([*heads, *(len(line) for cell in self._cells(place) for line in cell.split("\n"))], default=1)
         words = [len(word) for cell in self._cells(place) for word in cell.split()]
         return max([*heads, *(min(word, _WORD) if place else word for word in words), 1])
@@ -137,26 +131,26 @@ class Table:
     def _laid_out(self, left: Sequence[int], least: Sequence[int], width: int) -> RichTable:
         widths = {}
         for place in left:
-            lines = [line for cell in (self.columns[place], *self._cells(place)) for line in cell.split("\n")]
+            lines = [line for cell in (self._heads[place], *self._cells(place)) for line in cell.split("\n")]
             widths[place] = max(least[place], *map(len, lines))
         while _total(widths.values()) > width:  # narrow the widest column that still may be narrowed
             widest = max((place for place in left if widths[place] > least[place]), key=lambda place: widths[place])
             widths[widest] -= 1
         found = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
         for place in left:
-            side: JustifyMethod = "right" if self.columns[place] in self.numbers else "left"
-            found.add_column(Text(self.columns[place]), width=widths[place], justify=side, overflow="fold")
-        for number, row in enumerate(self.rows, 1):
-            found.add_row(*(Text(row[place]) for place in left), end_section=number in self.sections)
+            side: JustifyMethod = "right" if self._columns[place].kind.numbers else "left"
+            found.add_column(Text(self._heads[place]), width=widths[place], justify=side, overflow="fold")
+        for number, row in enumerate(self._rows, 1):
+            found.add_row(*(Text(row[place]) for place in left), end_section=number in self._lines_below)
         return found
 
     def _stacked(self, width: int) -> Iterator[Text]:
-        names = [" ".join(column.split()) for column in self.columns]
-        places = [place for place, column in enumerate(self.columns) if column in self.numbers]
-        figures = [len(row[place]) for row in self.rows for place in places]
+        names = [" ".join(head.split()) for head in self._heads]
+        places = [place for place, column in enumerate(self._columns) if column.kind.numbers]
+        figures = [len(row[place]) for row in self._rows for place in places]
         head = max(map(len, names)) + 2
         beside = head + max([_WORD, *figures]) <= width
-        for number, row in enumerate(self.rows):
+        for number, row in enumerate(self._rows):
             if number:
                 yield Text()
             for name, cell in zip(names, row, strict=True):
@@ -174,16 +168,22 @@ def _total(widths: Iterable[int]) -> int:
     return sum(found) + _GAP * (len(found) - 1)
 
 
+def print_table(console: Console, made: Table) -> None:
+    """Print a table as wide as the terminal allows."""
+    console.print(Printed(made))
+
+
 def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     numbers: Sequence[str] = (),
     title: str | None = None,
     optional: Sequence[str] = (),
-) -> Table:
-    """Make a plain table; columns in `numbers` are right-aligned, those in `optional` are left out on narrow
+) -> Printed:
+    """Make a table of texts; columns in `numbers` are right-aligned, those in `optional` are left out on narrow
     terminals."""
-    result = Table(columns, numbers, title, optional)
-    for row in rows:
-        result.add_row(*row)
-    return result
+    typed = [
+        Column(name, FIGURE if name in numbers else TEXT, priority=optional.index(name) if name in optional else None)
+        for name in columns
+    ]
+    return Printed(Table(typed, rows, title or ""))

@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from tacit.scenarios.chaos.campaign import Plan, Verdict
 from tacit.scenarios.chaos.drawing import Course
-from tacit.scenarios.chaos.report import findings_table, toml_of, verdict_line
+from tacit.scenarios.chaos.report import counted_table, findings_table, toml_of, verdict_line
 from tacit.scenarios.chaos.schedules import Schedule
+from tacit.scenarios.console.kinds import COUNT
+from tacit.scenarios.console.table import Table, columns_of
 from tacit.scenarios.files.reading import read
-from tacit.scenarios.reporting.html import Html, details, element, join, of_table, table
+from tacit.scenarios.reporting.html import Html, details, element, join, of_table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.recorded import read_run
 from tacit.scenarios.reporting.run_page import timeline_of
@@ -229,20 +231,16 @@ def _listed(verdicts: Sequence[Verdict]) -> Html:
 
 
 def _promises(promises: dict[str, str]) -> Html:
-    return table(("promise", "what must hold"), list(promises.items()), title="the promises")
+    return of_table(Table(("promise", "what must hold"), promises.items(), "the promises"))
 
 
 def _broad(file: Path, found: dict[str, Any], failures: Sequence[FailureRecord]) -> str:
-    counts = {name: {key: int(value) for key, value in row.items()} for name, row in found["configurations"].items()}
-    columns = ("runs", "completed", "aborted", "failed", "broken")
-    rows = [(name, *(str(row.get(key, 0)) for key in columns)) for name, row in counts.items()]
-    sums = {key: sum(row.get(key, 0) for row in counts.values()) for key in columns}
-    total = [("total", *(str(sums[key]) for key in columns))]
-    shown = table(("configuration", *columns), rows, columns, title="runs by configuration", sums=total)
+    made = counted_table(("configuration",), {(name,): row for name, row in found["configurations"].items()})
+    runs, *_, broken = made.sums[-1][1:]
     sections = [
-        Section("verdict", "Verdict", _counted(sums["runs"], sums["broken"], found)),
+        Section("verdict", "Verdict", _counted(runs, broken, found)),
         *([Section("failures", "Broken promises", _failures(failures, {}, file.parent))] if failures else []),
-        Section("sums", "Runs by configuration", shown),
+        Section("sums", "Runs by configuration", of_table(made, "runs by configuration")),
     ]
     return page("Random mixtures of faults over many configurations", f"A broad chaos sweep · {file.parent}", sections)
 
@@ -251,16 +249,14 @@ def _server(file: Path, found: dict[str, Any], failures: Sequence[FailureRecord]
     rows: dict[str, list[dict[str, Any]]] = {}
     for run in found["runs"]:
         rows.setdefault(str(run["sum"]), []).append(run)
-    columns = ("runs", "blocks received", "masks opened", "broken")
-    lines = [(name, *map(str, _summed(members))) for name, members in rows.items()]
+    columns = ("sum", *columns_of(("runs", "blocks received", "masks opened", "broken"), COUNT))
     sums = _summed(found["runs"])
-    total = [("total", *map(str, sums))]
-    shown = table(("sum", *columns), lines, columns, title="runs by secure sum", sums=total)
+    made = Table(columns, ((name, *_summed(some)) for name, some in rows.items()), sums=[("total", *sums)])
     broken = _failures(failures, found["promises"], file.parent)
     sections = [
         Section("verdict", "Verdict", _counted(sums[0], sums[-1], found)),
         *([Section("failures", "Broken promises", broken)] if failures else []),
-        Section("sums", "Runs by secure sum", shown),
+        Section("sums", "Runs by secure sum", of_table(made, "runs by secure sum")),
         Section("promises", "The promises", _promises(found["promises"])),
     ]
     about = f"A server that lies in the secure sums · seed {found['seed']} · {file}"

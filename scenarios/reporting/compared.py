@@ -1,25 +1,48 @@
-"""Sentences about two runs side by side, for `tacit compare` and a page."""
+"""Tables and sentences about runs side by side, for `tacit compare` and a page."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tacit.scenarios.console.kinds import Kind
+from tacit.scenarios.console.table import Quantity, Row, Table, columns_of
 from tacit.scenarios.seeing.compare import Divergence, Hashed, Side
 from tacit.sim.labelled import Labelled
 
-__all__ = ["divergence_lines", "pair", "value_text"]
+__all__ = ["divergence_lines", "side_by_side", "value_text"]
 
 _DIGEST = 16
 """The number of hexadecimal digits of a message's digest that are shown."""
 
 
-def pair(one: float | None, other: float | None, show: Callable[[Any], str]) -> tuple[str, str, str]:
-    """Both values and their difference as text; a dash for a missing one."""
-    shown = ["-" if value is None else show(value) for value in (one, other)]
-    if one is None and other is None:
-        return shown[0], shown[1], ""
-    difference = (other or 0) - (one or 0)
-    sign = "+" if difference > 0 else "-"
-    return shown[0], shown[1], "0" if not difference else f"{sign}{show(abs(difference))}"
+def side_by_side(
+    heading: str,
+    names: Sequence[str],
+    facts: Iterable[tuple[str, Kind, Sequence[Any]]],
+    sums: Iterable[tuple[str, Kind, Sequence[Any]]] = (),
+) -> Table:
+    """A table with a row for each fact of the runs with these `names`, and of two runs the difference.
+
+    A fact has a name, the kind of its values and a value for each run, None for a missing one.
+    """
+    two = len(names) == 2
+
+    def row(name: str, kind: Kind, values: Sequence[Any]) -> Row:
+        shown = [Quantity(value, kind) for value in values]
+        return (name, *shown, *([_difference(kind, values[0], values[1])] if two else []))
+
+    columns = (heading, *columns_of((*names, *([f"{names[1]} - {names[0]}"] if two else []))))
+    return Table(columns, itertools.starmap(row, facts), sums=itertools.starmap(row, sums))
+
+
+def _difference(kind: Kind, one: float | None, other: float | None) -> Quantity | str:
+    if not kind.numbers or (one is None and other is None):
+        return ""
+
+    def signed(gap: float) -> str:
+        return f"{'+' if gap > 0 else '-'}{kind.show(abs(gap))}" if gap else "0"
+
+    return Quantity((other or 0) - (one or 0), Kind(signed, kind.unit))
 
 
 def divergence_lines(

@@ -1,14 +1,17 @@
 """Makes HTML. All text that is not `Html` is escaped, because names, titles, errors and files are foreign text."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
-from tacit.scenarios.console.printing import Table
+from tacit.scenarios.console.kinds import BYTES, FIGURE, SECONDS, TEXT, Kind
+from tacit.scenarios.console.table import Column, Quantity, Table
 from tacit.sim.grammar import in_number
-from tacit.sim.units import format_bytes, format_duration
 
-__all__ = ["Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "seconds_of", "table"]
+__all__ = [
+    "Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "quantity", "seconds_of", "table",
+]  # fmt: skip
 
 
 class Html(str):
@@ -48,23 +51,56 @@ def join(content: Iterable[Content], between: str = "") -> Html:
     return Html(between.join(texts))
 
 
-def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:
-    """A figure as `shown`, with its exact `value` for programs that read the page, under a `name`."""
-    if value is None:
-        return Html(escape(shown))
+def quantity(value: Any, kind: Kind, name: str = "") -> Html:
+    """A figure as its `kind` shows it, with its exact value for programs that read the page, under a `name`."""
     exact = str(value) if isinstance(value, int) else repr(float(value))
-    return element("data", shown, value=exact, data_name=name or None, title=exact if exact != shown else None)
+    shown = kind.show(value)
+    title = f"{value:,} {kind.unit}" if kind.unit and isinstance(value, int) else f"{exact} {kind.unit}".rstrip()
+    return element("data", shown, value=exact, data_name=name or None, title=title if title != shown else None)
 
 
-def bytes_of(count: int, name: str = "") -> Html:
-    """A number of bytes, as ``57.7 MB``."""
-    return element("data", format_bytes(count), value=str(count), data_name=name or None, title=f"{count:,} bytes")
+def of_table(made: Table, title: str = "", *, marked: int | None = None) -> Html:
+    """A table. The first cell of a row is its heading, and columns of numbers are right-aligned.
+
+    `title` describes the table for screen readers, by default with its own title; the row number `marked` is
+    highlighted. Cells that are `Html` stay as they are.
+    """
+    title = title or made.title
+    sides = ["n" if column.kind.numbers else None for column in made.columns]
+
+    def line(row: Sequence[Any], is_marked: bool = False) -> Html:
+        cells = [
+            element("th" if not at else "td", _cell(column, value), scope="row" if not at else None, class_=side)
+            for at, (column, value, side) in enumerate(zip(made.columns, row, sides, strict=True))
+        ]
+        return element("tr", *cells, class_="marked" if is_marked else None)
+
+    heads = (
+        element("th", _broken(column.heading), scope="col", class_=side)
+        for column, side in zip(made.columns, sides, strict=True)
+    )
+    found = [
+        element("caption", title, class_="unseen"),
+        element("thead", element("tr", *heads)),
+        element("tbody", *(line(row, at == marked) for at, row in enumerate(made.rows))),
+        *([element("tfoot", *map(line, made.sums))] if made.sums else []),
+    ]
+    return element("div", element("table", *found), class_="scroll", role="region", aria_label=title)
 
 
-def seconds_of(seconds: float, name: str = "") -> Html:
-    """A duration, as ``1 min 16 s``."""
-    exact = repr(float(seconds))
-    return element("data", format_duration(seconds), value=exact, data_name=name or None, title=f"{exact} s")
+def _cell(column: Column, value: Any) -> Html:
+    """A value of a column; a number is followed by its exact value."""
+    if isinstance(value, Quantity):
+        own = column if value.kind is None else replace(column, kind=value.kind)
+        return join([_cell(own, value.value), value.remark])
+    if column.kind.numbers and isinstance(value, int | float):
+        return quantity(value, column.kind)
+    return _broken(column.text(value))
+
+
+def _broken(text: str) -> Html:
+    """Text whose line feeds are line breaks; HTML unchanged."""
+    return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
 
 
 def table(
@@ -76,42 +112,24 @@ def table(
     sums: Iterable[Sequence[str]] = (),
     marked: int | None = None,
 ) -> Html:
-    """A table. The first cell of a row is its heading, and the columns in `numbers` are right-aligned.
-
-    `title` describes the table for screen readers; `sums` are rows at the end; the row number `marked` is highlighted.
-    """
-    sides = ["n" if column in numbers else None for column in columns]
-
-    def lines(group: Iterable[Sequence[str]], mark: int | None = None) -> Iterable[Html]:
-        for place, row in enumerate(group):
-            cells = [
-                element("th" if not i else "td", _broken(cell), scope="row" if not i else None, class_=side)
-                for i, (cell, side) in enumerate(zip(row, sides, strict=True))
-            ]
-            yield element("tr", *cells, class_="marked" if place == mark else None)
-
-    heads = (
-        element("th", _broken(column), scope="col", class_=side) for column, side in zip(columns, sides, strict=True)
-    )
-    found = [
-        element("caption", title, class_="unseen"),
-        element("thead", element("tr", *heads)),
-        element("tbody", *lines(rows, marked)),
-        *([element("tfoot", *ends)] if (ends := list(lines(sums))) else []),
-    ]
-    return element("div", element("table", *found), class_="scroll", role="region", aria_label=title)
+    """A table of texts, in which the columns in `numbers` are right-aligned."""
+    typed = [Column(name, FIGURE if name in numbers else TEXT) for name in columns]
+    return of_table(Table(typed, rows, title, sums=sums), marked=marked)
 
 
-def _broken(text: str) -> Html:
-    """Text whose line feeds are line breaks; HTML unchanged."""
-    return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
+def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:
+    """A figure as `shown`, with its exact `value` for programs that read the page, under a `name`."""
+    return Html(escape(shown)) if value is None else quantity(value, Kind(lambda _: shown), name)
 
 
-def of_table(printed: Table, title: str) -> Html:
-    """A table that was made for the terminal; the rows below its last line are sums."""
-    last = printed.sections[-1] if printed.sections else len(printed.rows)
-    numbers = sorted(printed.numbers)
-    return table(printed.columns, printed.rows[:last], numbers, title=title, sums=printed.rows[last:])
+def bytes_of(count: int, name: str = "") -> Html:
+    """A number of bytes, as ``57.7 MB``."""
+    return quantity(count, BYTES, name)
+
+
+def seconds_of(seconds: float, name: str = "") -> Html:
+    """A duration, as ``1 min 16 s``."""
+    return quantity(float(seconds), SECONDS, name)
 
 
 def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:

@@ -6,17 +6,17 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from msgspec import Struct
-
 from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
 from tacit.parties.fleet.keys import PRESETS
 from tacit.parties.fleet.kinds import Kind
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.kinds import COUNT
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.latency import parse_latency
 from tacit.sim.units import format_duration
 
-__all__ = ["PartyTable", "device_table", "party_tables"]
+__all__ = ["device_table", "party_tables"]
 
 _KINDS = 50
 """The most kinds of clients that a table lists."""
@@ -25,15 +25,7 @@ _SPANS = 4
 """The most runs of consecutive client numbers that a line names."""
 
 
-class PartyTable(Struct, frozen=True):
-    """A table of texts: its subject, its columns and its rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-
-
-def party_tables(scenario: Scenario) -> list[PartyTable]:
+def party_tables(scenario: Scenario) -> list[Table]:
     """Tables of the parties by kind, and, if the scenario defines them, of links between pairs, hosts, and handling
     costs."""
     fleet, network = Fleet(scenario), scenario.network
@@ -49,7 +41,7 @@ def party_tables(scenario: Scenario) -> list[PartyTable]:
         left = sum(len(numbers) for numbers, _ in groups[_KINDS:])
         more = f"and {len(groups) - _KINDS:,} more kinds", f"{left:,}", *[""] * (len(columns) - 2)
         rows.append(more)
-    found = [PartyTable("who has what", columns, rows)]
+    found = [Table(columns, rows, "who has what")]
     if drawn := device_table(scenario, fleet):
         found.append(drawn)
     if scenario.link:
@@ -58,17 +50,17 @@ def party_tables(scenario: Scenario) -> list[PartyTable]:
              "as above" if link.loss is None else _share(link.loss))
             for link in scenario.link
         ]  # fmt: skip
-        found.append(PartyTable("links of some pairs", ("from", "", "peer", "latency", "loss"), rows))
+        found.append(Table(("from", "", "peer", "latency", "loss"), rows, "links of some pairs"))
     if scenario.host:
         hosts = [(", ".join(host.parties), str(host.cores)) for host in scenario.host]
-        found.append(PartyTable("hosts whose cores are shared", ("parties", "cores"), hosts))
+        found.append(Table(("parties", "cores"), hosts, "hosts whose cores are shared"))
     if fleet.handling:
         own = [(str(scenario.device.handling), scenario.device.handling_rate)]
-        found.append(PartyTable("what a message takes on a core of speed 1", ("handling", "handling_rate"), own))
+        found.append(Table(("handling", "handling_rate"), own, "what a message takes on a core of speed 1"))
     return found
 
 
-def device_table(scenario: Scenario, fleet: Fleet | None = None) -> PartyTable | None:
+def device_table(scenario: Scenario, fleet: Fleet | None = None) -> Table | None:
     """The clients by class of devices, from fast to slow, with the ranges of the values drawn for each class.
 
     None if no client has a class, and none draws a rate or a speed of its own.
@@ -81,9 +73,10 @@ def device_table(scenario: Scenario, fleet: Fleet | None = None) -> PartyTable |
     for numbers, kind in groups:
         name = kind.device_class or _preset_of(kind) or "no class"
         classes.setdefault(name, _Drawn()).add(fleet, numbers, kind, scenario.network.latency)
-    columns = ("class", "clients", "up", "down", "latency", "cores", "speed", "not always up")
+    clients, cores = Column("clients", COUNT), Column("cores", priority=0)
+    columns = ("class", clients, "up", "down", "latency", cores, "speed", "not always up")
     ordered = sorted(classes.items(), key=lambda item: item[1].median_speed, reverse=True)
-    return PartyTable("drawn devices", columns, [(name, *one.cells()) for name, one in ordered])
+    return Table(columns, ((name, *one.cells()) for name, one in ordered), "drawn devices")
 
 
 class _Drawn:
@@ -114,7 +107,7 @@ class _Drawn:
         """The median speed of a core."""
         return median(self._speeds)
 
-    def cells(self) -> tuple[str, ...]:
+    def cells(self) -> tuple[int | str, ...]:
         """The row of the table, without its name."""
         rates = (_span(self._rates[way], _bits) for way in ("up", "down"))
         fixed = [seconds for seconds in self._latencies.values() if seconds is not None]
@@ -125,7 +118,7 @@ class _Drawn:
         else:
             latency = f"{len(self._latencies)} distributions"
         cores, speed = _span(self._cores, str), _span(self._speeds, lambda value: f"{value:.3g}")
-        return f"{self._clients:,}", *rates, latency, cores, speed, f"{self._away:,}"
+        return self._clients, *rates, latency, cores, speed, f"{self._away:,}"
 
 
 def _span(values: Sequence[float], shown: Callable[[Any], str]) -> str:

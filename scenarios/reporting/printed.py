@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -15,7 +16,9 @@ from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, prefixed, sh
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.console.printing import Table, print_lines, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_lines, print_table
+from tacit.scenarios.console.table import Column, Quantity, Spread, Table, columns_of
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, formula_errors
 from tacit.sim.labelled import WIDTH, Labelled
@@ -76,34 +79,37 @@ def byte_table(
     differs from the payload sent is marked WRONG. If `model` is not 0, a row below the sums compares the messages
     that the `protocol` sends in the place of models with the same number of FedAvg's, each a model of `model` bytes.
     """
-    show = (lambda count: f"{count:,}") if exact else format_bytes
-    headers = ("headers",) if any(row.headers for row in rows) else ()
-    columns = ("messages", "payload", "sealing", "envelope", "total", *headers)
-    beside = () if formula is None else ("formula",)
+    kind = kinds.EXACT_BYTES if exact else kinds.BYTES
+    wrong = {one.type for one in formula_errors(rows, formula or {})}
     left = dict(formula or {})  # each type's formula is shown at its first step only
 
-    wrong = {one.type for one in formula_errors(rows, formula or {})}
+    def expected(row: ByteRow) -> Quantity | None:
+        found = left.pop(row.type, None)
+        return None if found is None else Quantity(found, remark=" WRONG" * (row.type in wrong))
 
-    def cells(step: str, kind: str, numbers: Sequence[int], expected: int | None) -> tuple[str, ...]:
-        mark = " WRONG" if kind in wrong and expected is not None else ""
-        payload = ("-" if expected is None else show(expected) + mark,) if beside else ()
-        return (step, kind, f"{numbers[0]:,}", show(numbers[1]), *payload, *map(show, numbers[2:]))
-
-    counts = [tuple(int(getattr(row, column)) for column in columns) for row in rows]
-    lines = [
-        cells(row.step, row.type, numbers, left.pop(row.type, None)) for row, numbers in zip(rows, counts, strict=True)
+    headers, beside = any(row.headers for row in rows), formula is not None
+    columns = [
+        Column("step"),
+        Column("message", key="type", priority=6),
+        Column("messages", kinds.COUNT, priority=5),
+        Column("payload", kind, priority=4),
+        *([Column("formula", kind, priority=3, of=expected)] if beside else []),
+        Column("sealing", kind, priority=2),
+        Column("envelope", kind, priority=1),
+        Column("total", kind),
+        *([Column("headers", kind, priority=0)] if headers else []),
     ]
-    shown = (*columns[:2], *beside, *columns[2:])
-    optional = ("headers", "envelope", "sealing", "formula", "payload", "messages", "message")
-    result = table(("step", "message", *shown), lines, shown, optional=optional)
-    result.add_section()
-    sums = [sum(column) for column in zip(*counts, strict=True)] or [0] * len(columns)
-    result.add_row(*cells("total", "", sums, sum(formula.values()) if formula else None))
+    result = Table.of(rows, columns)
+    whole = sum(formula.values()) if formula else None
+    result.sums.append([
+        "total", "", *(whole if one.heading == "formula" else sum(getattr(row, one.name) for row in rows)
+                       for one in columns[2:])
+    ])  # fmt: skip
     if model:
-        kinds = PROTOCOLS[protocol].in_place_of_models if protocol in PROTOCOLS else ()
-        messages = sum(row.messages for row in rows if row.type in kinds)
-        filled = (f"{messages:,}", show(messages * model), *("" for _ in (*beside, *columns[2:])))
-        result.add_row("for comparison", "as many of FedAvg's models", *filled)
+        types = PROTOCOLS[protocol].in_place_of_models if protocol in PROTOCOLS else ()
+        messages = sum(row.messages for row in rows if row.type in types)
+        compared = ("for comparison", "as many of FedAvg's models", messages, messages * model)
+        result.sums.append([*compared, *([""] * (len(columns) - len(compared)))])
     return result
 
 
@@ -119,13 +125,15 @@ def energy_line(energy: Energy) -> Labelled:
 
 def energy_table(energy: Energy) -> Table:
     """The energy by class of devices: the number of clients, the means per client, and the most of any client."""
-    columns = ("class", "clients", "radio", "radio tail", "processor", "each client", "the most")
-    rows = []
-    for one in energy.classes:
-        parts = [getattr(one, part) / one.clients for part in _ENERGY]
-        cells = (format_joules(joules) for joules in (*parts, sum(parts), one.most))
-        rows.append((one.device_class, f"{one.clients:,}", *cells))
-    return table(columns, rows, columns[1:])
+    mean = {part: lambda one, part=part: getattr(one, part) / one.clients for part in _ENERGY}
+    columns = (
+        Column("class", of=lambda one: one.device_class),
+        Column("clients", kinds.COUNT),
+        *(Column(part.replace("tail", "radio tail"), kinds.JOULES, of=mean[part]) for part in _ENERGY),
+        Column("each client", kinds.JOULES, of=lambda one: sum(mean[part](one) for part in _ENERGY)),
+        Column("the most", kinds.JOULES, of=lambda one: one.most),
+    )
+    return Table.of(energy.classes, columns)
 
 
 def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
@@ -133,8 +141,8 @@ def print_devices(console: Console, scenario: Scenario, of: str = "") -> None:
     from tacit.scenarios.reporting.parties import device_table
 
     if drawn := device_table(scenario):
-        print_lines(console, [f"{drawn.title}{of}"])
-        console.print(table(drawn.columns, drawn.rows, ("clients",), optional=("cores",)))
+        drawn.title += of
+        print_table(console, drawn)
 
 
 def metric_lines(result: Result) -> list[Labelled]:
@@ -281,20 +289,25 @@ def round_table(rounds: Sequence[Round], score: str = ACCURACY) -> Table:
     every = [one.own() for one in rounds]
     own = tuple(dict.fromkeys(name for figures in every for name in figures))
     kept = [place for place, name in enumerate(rounds[0].columns) if score == ACCURACY or name != ACCURACY]
-    columns = ("round", "began", *(rounds[0].columns[place] for place in kept), *own)
-    rows = [
-        (
-            str(one.round), format_duration(one.began), *(cells[place] for place in kept),
-            *("-" if name not in figures else f"{figures[name]:.4f}" for name in own), one.losses(),
-        )
-        for one, cells, figures in zip(rounds, (one.cells() for one in rounds), every, strict=True)
-    ]  # fmt: skip
-    if len(rows) > _ROUNDS:
-        left_out = (f"... {len(rows) - _ROUNDS} more", *[""] * len(columns))
-        rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
     others = [name for name in reversed(own) if name != score]
     optional = (*others, "pseudo-labels", "loss", "validation", "began", "averaged", "cohort")
-    return table((*columns, "lost"), rows, columns, optional=optional)
+    columns = (
+        Column("round", kinds.COUNT),
+        Column("began", kinds.SECONDS),
+        *columns_of(rounds[0].columns[place] for place in kept),
+        *columns_of(own, kinds.decimals(4)),
+        Column("lost"),
+    )
+    priorities = {name: place for place, name in enumerate(optional)}
+    result = Table([replace(one, priority=priorities.get(one.heading)) for one in columns])
+    for one, figures in zip(rounds, every, strict=True):
+        cells = one.cells()
+        measured = map(figures.get, own)
+        result.rows.append((one.round, one.began, *(cells[place] for place in kept), *measured, one.losses()))
+    if len(rounds) > _ROUNDS:
+        left_out = (f"... {len(rounds) - _ROUNDS} more", *[""] * (len(columns) - 1))
+        result.rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
+    return result
 
 
 def print_result(
@@ -310,9 +323,9 @@ def print_result(
         print_lines(console, [Labelled("", "the traceback is in the folder's failure.txt")])
     if len(result.round_records) > 1:
         for _, alike in itertools.groupby(result.round_records, key=type):
-            console.print(round_table(list(alike), result.score))
+            print_table(console, round_table(list(alike), result.score))
     if rows:
-        console.print(byte_table(rows))
+        print_table(console, byte_table(rows))
     if topology == "star" and any(row.sealing for row in rows):  # messages between clients are sealed
         print_lines(console, ["star: what one client sends another goes over two hops; both are counted"])
     if result.trace_hash:
@@ -340,10 +353,8 @@ def absences_of(result: Result) -> list[Absence]:
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
     """The table of a sweep: mean and deviation over the completed runs, a row for each combination of values."""
-    swept = [key for key, _ in cells[0].values] if cells else []
     outputs, losses = (any(getattr(cell, name) for cell in cells) for name in ("output", "lost"))
     scores = [*dict.fromkeys(name for cell in cells for name in cell.ranges)] or ([] if outputs else [ACCURACY])
-    found = [*(title for name in scores for title in (name, "range")), *(["output"] if outputs else [])]
     every = dict.fromkeys(name for cell in cells for name in cell.measured if name not in scores)
     of_clients = {name.removesuffix("_worst") for name in every if name.startswith(CLIENTS) and name.endswith("_worst")}
     if not of_clients:  # sums have no spread
@@ -351,56 +362,59 @@ def sweep_table(cells: Sequence[Cell]) -> Table:
         of_clients = {*prefixed(CLIENTS, shown_of_clients(tested))}
     shown = {"clients_loss", *of_clients, *(f"{name}_worst" for name in of_clients)}
     measured = [name for name in every if not name.startswith(CLIENTS) or name in shown]
-    found += [name.replace("_", " ") for name in measured]
+
     energy = any(cell.joules for cell in cells)
-    figures = ("runs", *found, "virtual time", "bytes", *(["energy"] if energy else []))
 
-    def scored(cell: Cell, name: str) -> tuple[str, str]:
-        ends = "{:.4f}–{:.4f}".format(*cell.ranges[name]) if name in cell.ranges else "-"
-        return _spread(cell.score_of(name), lambda value: f"{value:.4f}"), ends
+    def row(cell: Cell) -> Iterator[Any]:
+        for place, (_, value) in enumerate(cell.values):
+            yield Quantity(value, remark=" (unused)" * (place in cell.unused))
+        yield cell.runs
+        for name in scores:
+            yield _spread(cell.score_of(name))
+            yield "{:.4f}–{:.4f}".format(*cell.ranges[name]) if name in cell.ranges else None
+        yield from [_output(cell)] * outputs
+        yield from (_spread(cell.measured.get(name)) for name in measured)
+        yield from (_spread(cell.virtual_seconds), _spread(cell.bytes_total), *[_spread(cell.joules)] * energy)
+        yield from [cell.lost or "nobody"] * losses
+        yield cell.endings or "0"
 
-    def row(cell: Cell) -> tuple[str, ...]:
-        values = (
-            f"{value} (unused)" if place in cell.unused else value for place, (_, value) in enumerate(cell.values)
-        )
-        return (
-            *values,
-            str(cell.runs),
-            *(text for name in scores for text in scored(cell, name)),
-            *([_output(cell)] if outputs else []),
-            *(_spread(cell.measured.get(name), lambda value: f"{value:.4f}") for name in measured),
-            _spread(cell.virtual_seconds, format_duration),
-            _spread(cell.bytes_total, format_bytes),
-            *([_spread(cell.joules, format_joules)] if energy else []),
-            *([cell.lost or "nobody"] if losses else []),
-            cell.endings or "0",
-        )
+    last, figure = len(measured), kinds.decimals(4)
+    of_scores = ((Column(name, figure), Column("range", kinds.FIGURE, f"{name}_range", last)) for name in scores)
+    columns = (
+        *columns_of([key for key, _ in cells[0].values] if cells else [], kinds.TEXT),
+        Column("runs", kinds.COUNT),
+        *(column for pair in of_scores for column in pair),
+        *columns_of(["output"] * outputs),
+        *(Column(name.replace("_", " "), figure, priority=last - at) for at, name in enumerate(measured, 1)),
+        Column("virtual time", kinds.SECONDS),
+        Column("bytes", kinds.BYTES),
+        *columns_of(["energy"] * energy, kinds.JOULES),
+        *columns_of(["lost"] * losses, kinds.TEXT),
+        Column("not\ncompleted"),
+    )
+    return Table(columns, (tuple(row(cell)) for cell in cells))
 
-    columns = (*swept, *figures, *(["lost"] if losses else []), "not\ncompleted")
-    last = [name.replace("_", " ") for name in reversed(measured)]
-    return table(columns, map(row, cells), figures, optional=(*last, "range"))
+
+def _spread(figure: tuple[float, float | None] | None) -> Spread | None:
+    return None if figure is None else Spread(*figure)
 
 
 def paired_table(found: Sequence[Difference]) -> Table:
     """The table of paired differences in the score, a row for each combination of keys but the first."""
 
-    def chance(value: float | None) -> str:
-        return "-" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
+    def interval(one: Difference) -> str | None:
+        return None if one.low is None or one.high is None else f"{one.low:+.4f} to {one.high:+.4f}"
 
-    rows = (
-        (
-            one.second,
-            str(one.pairs),
-            f"{one.mean:+.4f}",
-            "-" if one.low is None or one.high is None else f"{one.low:+.4f} to {one.high:+.4f}",
-            chance(one.t),
-            chance(one.wilcoxon),
-        )
-        for one in found
+    chance = kinds.Kind(lambda value: f"{value:.3f}" if value >= 0.001 else "< 0.001")
+    columns = (
+        Column(f"same seed, minus {found[0].first if found else ''}", of=lambda one: one.second),
+        Column("pairs", kinds.COUNT),
+        Column(found[0].score if found else ACCURACY, kinds.decimals(4, sign="+"), of=lambda one: one.mean),
+        Column("95% interval", kinds.FIGURE, of=interval),
+        Column("p (t-test)", chance, of=lambda one: one.t),
+        Column("p (Wilcoxon)", chance, of=lambda one: one.wilcoxon),
     )
-    figures = ("pairs", found[0].score if found else ACCURACY, "95% interval", "p (t-test)", "p (Wilcoxon)")
-    first = found[0].first if found else ""
-    return table((f"same seed, minus {first}", *figures), rows, figures)
+    return Table.of(found, columns)
 
 
 def sweep_lines(cells: Sequence[Cell]) -> list[Labelled]:
@@ -412,14 +426,7 @@ def sweep_lines(cells: Sequence[Cell]) -> list[Labelled]:
     return lines
 
 
-def _output(cell: Cell) -> str:
-    numbers = cell.output or ()
-    lines = [_spread(number, lambda value: f"{value:.6g}") for number in numbers[:_OUTPUTS]]
-    return "\n".join([*lines, *([f"({len(numbers)} numbers)"] if len(numbers) > _OUTPUTS else [])]) or "-"
-
-
-def _spread(figure: tuple[float, float | None] | None, show: Callable[[float], str]) -> str:
-    if figure is None:
-        return "-"
-    mean, deviation = figure
-    return show(mean) if deviation is None else f"{show(mean)} ± {show(deviation)}"
+def _output(cell: Cell) -> str | None:
+    number, numbers = Column("output", kinds.significant(6)), cell.output or ()
+    lines = [number.text(Spread(*one)) for one in numbers[:_OUTPUTS]]
+    return "\n".join([*lines, *([f"({len(numbers)} numbers)"] if len(numbers) > _OUTPUTS else [])]) or None

@@ -436,7 +436,7 @@ def _parties(run: RecordedRun) -> Iterable[Html]:
         with suppress(Problem):
             for one in party_tables(run.scenario):
                 yield element("h3", one.title.capitalize())
-                yield table(one.columns, one.rows, (), title=one.title)
+                yield of_table(one)
 
 
 def _chosen(run: RecordedRun) -> Html | None:

@@ -1,16 +1,18 @@
 """The page of several runs side by side, aligned by their steps."""
 
 import string
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.kinds import Kind
+from tacit.scenarios.console.table import Table
 from tacit.scenarios.reporting import charts
-from tacit.scenarios.reporting.compared import divergence_lines, pair, value_text
-from tacit.scenarios.reporting.html import Html, bytes_of, element, facts, join, number, seconds_of, table
+from tacit.scenarios.reporting.compared import divergence_lines, side_by_side, value_text
+from tacit.scenarios.reporting.html import Html, element, facts, join, of_table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.recorded import RecordedRun, read_run
 from tacit.scenarios.reporting.run_page import curve_section, timeline_of
@@ -20,7 +22,6 @@ from tacit.scenarios.seeing.compare import Divergence, Side, divergence, read_si
 from tacit.scenarios.seeing.critical_path import seconds_by
 from tacit.scenarios.seeing.plot import labels
 from tacit.scenarios.seeing.reading import opened
-from tacit.sim.units import format_bytes, format_duration
 
 __all__ = ["several_page"]
 
@@ -76,40 +77,26 @@ def several_page(folders: Sequence[Path]) -> str:
 
 
 def _verdict(found: Sequence[Compared]) -> Html:
-    def row(
-        name: str, of: Callable[[Compared], Any], cell: Callable[[Any], str], show: Callable[[Any], str]
-    ) -> list[str]:
-        values = [of(one) for one in found]
-        cells = ["-" if value is None else cell(value) for value in values]
-        return [name, *cells, *([pair(values[0], values[1], show)[2]] if two else [])]
-
-    def words(name: str, of: Callable[[Compared], str]) -> list[str]:
-        return [name, *map(of, found), *([""] if two else [])]
-
-    two = len(found) == 2
+    runs = [one.run for one in found]
     equal = {True: "equal", False: "NOT equal", None: "not compared"}
-    rows = [
-        words("outcome", lambda one: one.run.outcome + (f": {one.run.reason}" if one.run.reason else "")),
-        words("beside the oracle", lambda one: equal[one.run.equals_plaintext]),
+    rows: list[tuple[str, Kind, Sequence[Any]]] = [
+        ("outcome", kinds.TEXT, [run.outcome + (f": {run.reason}" if run.reason else "") for run in runs]),
+        ("beside the oracle", kinds.TEXT, [equal[run.equals_plaintext] for run in runs]),
         *(
-            row(score, partial(_scored, score), lambda v: number(v, f"{v:.4f}"), lambda v: f"{v:.4f}")
-            for score in dict.fromkeys(one.run.score for one in found)
+            (score, kinds.decimals(4), [run.scored if run.score == score else None for run in runs])
+            for score in dict.fromkeys(run.score for run in runs)
         ),
-        row("virtual time", lambda one: one.run.seconds, seconds_of, format_duration),
-        row("bytes", lambda one: one.run.sums()["total"], bytes_of, format_bytes),
-        row("messages", lambda one: one.run.messages, lambda v: f"{v:,}", str),
-        row("parties lost", lambda one: one.side.lost, str, str),
-        words("trace", lambda one: "-" if one.run.result is None else one.run.result.trace_hash[:16] or "-"),
-    ]  # fmt: skip
-    heads = ["", *(one.letter for one in found), *(["B - A"] if two else [])]
+        ("virtual time", kinds.SECONDS, [run.seconds for run in runs]),
+        ("bytes", kinds.BYTES, [run.sums()["total"] for run in runs]),
+        ("messages", kinds.COUNT, [run.messages for run in runs]),
+        ("parties lost", kinds.COUNT, [one.side.lost for one in found]),
+        ("trace", kinds.TEXT, [None if run.result is None else run.result.trace_hash[:16] or None for run in runs]),
+    ]
     named = facts(
         (one.letter, join([element("strong", one.label), element("br"), str(one.run.folder)])) for one in found
     )
-    return join([named, table(heads, rows, heads[1:], title="the results of the runs")])
-
-
-def _scored(score: str, one: Compared) -> float | None:
-    return one.run.scored if one.run.score == score else None
+    made = side_by_side("", [one.letter for one in found], rows)
+    return join([named, of_table(made, "the results of the runs")])
 
 
 def _differences(found: Sequence[Compared]) -> Html:
@@ -124,7 +111,7 @@ def _keys(found: Sequence[Compared]) -> Html:
     if not differ:
         return element("p", "The scenarios are the same.")
     rows = [(element("code", name), *map(value_text, line)) for name, line in list(differ.items())[:_KEYS]]
-    content = [table(("key", *(one.letter for one in found)), rows, title="keys that differ")]
+    content = [of_table(Table(("key", *(one.letter for one in found)), rows), "keys that differ")]
     if len(differ) > _KEYS:
         content.append(element("p", f"{len(differ) - _KEYS} more keys differ.", class_="note"))
     return join(content)
@@ -166,9 +153,9 @@ def _steps(found: Sequence[Compared]) -> Html:
         [
             chart,
             element("h3", "Bytes by step, on all hops"),
-            _aligned(found, steps, sizes, bytes_of, "bytes by step", place),
+            _aligned(found, steps, sizes, kinds.BYTES, "bytes by step", place),
             element("h3", "Virtual time of the critical path, by step"),
-            _aligned(found, steps, seconds, seconds_of, "seconds of the critical path by step", place),
+            _aligned(found, steps, seconds, kinds.SECONDS, "seconds of the critical path by step", place),
             None if place is None else element("p", f"Marked: {marked}, where they differ first.", class_="note"),
         ]
     )  # fmt: skip
@@ -176,14 +163,13 @@ def _steps(found: Sequence[Compared]) -> Html:
 
 def _aligned(
     found: Sequence[Compared], steps: Sequence[str], columns: Sequence[Mapping[str, float]],
-    show: Callable[[Any], Html], title: str, marked: int | None,
+    kind: Kind, title: str, marked: int | None,
 ) -> Html:  # fmt: skip
     shown = [step for step in steps if any(step in column for column in columns)]
-    rows = [(step or "-", *("-" if step not in column else show(column[step]) for column in columns)) for step in shown]
-    total = [("total", *(show(sum(column.values())) for column in columns))]
-    heads = ("step", *(one.letter for one in found))
+    rows = [(step or "-", kind, [column.get(step) for column in columns]) for step in shown]
+    total = ("total", kind, [sum(column.values()) for column in columns])
     place = shown.index(steps[marked]) if marked is not None and steps[marked] in shown else None
-    return table(heads, rows, heads[1:], title=title, sums=total, marked=place)
+    return of_table(side_by_side("step", [one.letter for one in found], rows, [total]), title, marked=place)
 
 
 def _spans(folder: Path) -> list[tuple[str, float, float]]:

@@ -4,7 +4,7 @@ step."""
 from collections.abc import Sequence
 
 from tacit.scenarios.reporting import charts
-from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, seconds_of, table
+from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, of_table, seconds_of, table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import device_table
 from tacit.scenarios.sweeping.survival import Survival, left_open
@@ -192,7 +192,7 @@ def _devices(one: Survival, several: bool) -> Html:
     title = f"drawn devices with seed {scenario.seed}"
     head = element("h3", _named(one)) if several else None
     note = element("p", "Other seeds draw other devices.", class_="note")
-    return join([head, table(drawn.columns, drawn.rows, (), title=title), note])
+    return join([head, of_table(drawn, title), note])
 
 
 def _losses(one: Survival, several: bool) -> Html:

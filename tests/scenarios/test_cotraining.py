@@ -16,6 +16,7 @@ from tacit.protocols.cotraining.observer import CotrainedRound, stable_after
 from tacit.protocols.cotraining.round import CotrainingServer
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.chaos.campaign import Plan, campaign
+from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.files.public_points import set_apart
 from tacit.scenarios.files.splits import parts_of, split_data
 from tacit.scenarios.reporting.printed import byte_table, outcome_lines
@@ -115,7 +116,8 @@ def test_the_result_reports_each_model_and_the_agreed_labels(small: Path) -> Non
     assert message_bytes(result.folder) == result.message_bytes
     assert "message   40 B up, 40 B down; FedAvg's model of the same network 2.60 kB" in outcome_lines(result)
     shown = StringIO()
-    Console(file=shown, width=200).print(byte_table(byte_rows(result.folder), exact=True, model=2600, protocol="fedct"))
+    made = byte_table(byte_rows(result.folder), exact=True, model=2600, protocol="fedct")
+    print_table(Console(file=shown, width=200), made)
     assert re.search(r"for comparison +as many of FedAvg's models +18 +46,800", shown.getvalue())
     record = json.loads((result.folder / "result.json").read_bytes())
     assert record["rounds"][1]["changed"] == result.round_records[1].changed

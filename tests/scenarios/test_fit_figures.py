@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tacit import Result, load, run
 from tacit.parties.learning.metrics import metric_name
+from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.reporting.printed import outcome_lines, round_table
 from tacit.scenarios.running.continuing import continue_for
@@ -90,7 +91,7 @@ def test_means_over_clients_are_in_every_table(own: Callable[..., Scenario], tmp
     assert [row["round"] for row in rows] == ["1", "2", "3"]
     assert list(result.rounds()["fit_points"]) == [sum(known) / 4] * 3
     console = Console(width=200, record=True)
-    console.print(round_table(result.round_records))
+    print_table(console, round_table(result.round_records))
     assert "fit_points" in console.export_text()
     (line,) = (str(line) for line in outcome_lines(result) if str(line).startswith("fit "))
     assert "no client sends them" in line

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tacit import Result, load, run
 from tacit.scenarios.command.main import app
+from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.reporting.printed import outcome_lines, round_table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -57,7 +58,7 @@ def test_what_is_printed_names_it(regression: Result) -> None:
     assert re.match(rf"rmse +{regression.scored:.4f}$", lines[1])
     assert not [line for line in lines if "accuracy" in line]
     console = Console(width=200, record=True)
-    console.print(round_table(regression.round_records, regression.score))
+    print_table(console, round_table(regression.round_records, regression.score))
     head = console.export_text().splitlines()
     assert "accuracy" not in " ".join(head)
     assert f"{regression.round_records[-1].own()['rmse']:.4f}" in " ".join(head)

@@ -16,6 +16,7 @@ from tacit import Expect, Result, load, run
 from tacit.parties.learning import jobs
 from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.registry import PROTOCOLS, using
+from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.files.checks import cautions
 from tacit.scenarios.reporting.printed import round_table
 from tacit.scenarios.running.prediction import predicted
@@ -342,6 +343,6 @@ def test_a_caution_compares_the_deadline_with_the_time_of_a_cohort(tiny: Path) -
 def test_of_many_rounds_the_table_shows_the_first_and_the_last(tiny: Path) -> None:
     result = ran(tiny, "training.rounds=45", "training.evaluate_every=45")
     console = Console(width=200, record=True, file=StringIO())
-    console.print(round_table(result.round_records))
+    print_table(console, round_table(result.round_records))
     numbers = re.findall(r"^ *(\d+|\.\.\. \d+ more) ", console.export_text(), re.MULTILINE)
     assert numbers == [*map(str, range(1, 21)), "... 5 more", *map(str, range(26, 46))]

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tacit import load, run
-from tacit.scenarios.console.printing import Table, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.reporting.printed import byte_table, round_table
 from tacit.scenarios.running.folder import byte_rows
 from tests import warm
@@ -30,7 +32,7 @@ def shown(one: Table, width: int, *, terminal: bool = True) -> list[str]:
     file = io.StringIO()
     limit = width if terminal else 10_000
     console = Console(file=file, width=limit, force_terminal=terminal, highlight=False, color_system=None)
-    console.print(one)
+    print_table(console, one)
     return file.getvalue().splitlines()
 
 
@@ -43,10 +45,10 @@ def assert_whole(one: Table, width: int) -> None:
     tail = " ".join(words)
     gone = tail.partition("for which there is no room: ")[2].rstrip(".").split(", ")
     for place, column in enumerate(one.columns):
-        if column not in gone and column in one.numbers:
-            for row in one.rows:
+        if column.heading not in gone and column.kind.numbers:
+            for row in one.texts():
                 assert not row[place] or any(row[place] in line for line in lines), (column, row[place], width)
-    assert not set(gone) & ({*one.columns} - {*one.optional})
+    assert not set(gone) & {column.heading for column in one.columns if column.priority is None}
 
 
 NUMBERS = st.integers(0, 10**12).map(lambda number: f"{number:,}")
@@ -55,8 +57,8 @@ NAMES = st.text("abcdefghij/.", min_size=1, max_size=18)
 
 @given(st.lists(st.tuples(NAMES, NAMES, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=5), st.integers(45, 220))
 def test_no_figure_in_a_table_is_cut_at_any_width(rows: Sequence[tuple[str, ...]], width: int) -> None:
-    columns = ("step", "message", "messages", "payload", "total")
-    made = table(columns, rows, columns[2:], optional=("payload", "messages"))
+    messages, payload = Column("messages", kinds.FIGURE, priority=1), Column("payload", kinds.FIGURE, priority=0)
+    made = Table(("step", "message", messages, payload, Column("total", kinds.FIGURE)), rows)
     assert_whole(made, width)
     whole = shown(made, width, terminal=False)
     for row in rows:
@@ -64,7 +66,7 @@ def test_no_figure_in_a_table_is_cut_at_any_width(rows: Sequence[tuple[str, ...]
 
 
 def test_rows_are_stacked_if_no_column_can_be_left_out() -> None:
-    made = table(("name", "bytes"), [("a-name-of-20-letters", "1,234,567,890,123"), ("b", "7")], ("bytes",))
+    made = Table(("name", Column("bytes", kinds.COUNT)), [("a-name-of-20-letters", 1_234_567_890_123), ("b", 7)])
     assert shown(made, 30) == ["name   a-name-of-20-letters", "bytes  1,234,567,890,123", "", "name   b", "bytes  7"]
 
 
@@ -135,5 +137,5 @@ def test_tables_in_a_pipe_have_the_width_of_columns(folder: Path, width: int) ->
 
 
 def test_a_stacked_figure_stays_on_one_line() -> None:
-    made = table(("a name of 28 characters, long", "time"), [("x y", "11 min 10 s")], ("time",))
+    made = Table(("a name of 28 characters, long", Column("time", kinds.SECONDS)), [("x y", 670.0)])
     assert shown(made, 24) == ["a name of 28 characters,", "long", "  x y", "time", "  11 min 10 s"]
