@@ -1,24 +1,31 @@
 """Measurement for the benchmarks: contenders in turns on one core, and a description of the machine."""
 
+import csv
 import importlib.metadata
 import json
 import platform
 import ssl
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
+from msgspec import convert
 from rich.console import Console
 
 from tacit.parties.learning.measuring import timed
-from tacit.scenarios.console.kinds import FIGURE, TEXT
-from tacit.scenarios.console.printing import Printed
-from tacit.scenarios.console.table import Column, Table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table, as_csv
 
-__all__ = ["Standing", "environment", "grouped", "print_standings", "race", "seconds_each", "timed", "write_json"]
+__all__ = [
+    "Standing", "environment", "print_standings", "race", "read_records", "seconds_each", "timed", "write_json",
+    "write_records",
+]  # fmt: skip
 
 Action = Callable[[], object]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -91,15 +98,27 @@ def _processor() -> str:
 
 def print_standings(title: str, standings: Sequence[Standing], console: Console) -> None:
     """Print a table of `standings`."""
-    rows = [(one.task, one.contender, f"{one.rate:,.4g}", f"{one.lead:,.2f} x") for one in standings]
-    numbers = ("a second", "first is faster by")
-    console.print(grouped(("task", "contender", *numbers), rows, numbers, title))
+    columns = (
+        "task",
+        "contender",
+        Column("a second", kinds.significant(4), "rate"),
+        Column("first is faster by", kinds.decimals(2, suffix=" x"), "lead"),
+    )
+    print_table(console, Table.of(standings, columns, title, grouped=1))
 
 
-def grouped(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str], title: str) -> Printed:
-    """A table with a section for each value of the first column, which is shown once per section."""
-    typed = [Column(name, FIGURE if name in numbers else TEXT) for name in columns]
-    return Printed(Table(typed, rows, title, grouped=1))
+def write_records(path: Path, records: Sequence[Any]) -> None:
+    """Write the records of one dataclass as CSV, numbers with six digits."""
+    columns = [one.name for one in fields(records[0])] if records else []
+    path.write_text(as_csv(Table.of(records, columns), digits=6), encoding="utf-8")
+
+
+def read_records(path: Path, of: type[R]) -> list[R]:
+    """The records of a CSV written by `write_records`. Raises ValueError for any other file."""
+    texts = {one.name for one in fields(of) if one.type is str}  # type: ignore[arg-type]
+    with path.open(newline="", encoding="utf-8") as file:
+        given = [{name: text for name, text in row.items() if text or name in texts} for row in csv.DictReader(file)]
+    return convert(given, list[of], strict=False)  # type: ignore[valid-type]
 
 
 def write_json(path: Path | None, **content: object) -> None:

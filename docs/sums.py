@@ -10,14 +10,18 @@ of Flamingo's comparison. A table goes between `<!-- made: NAME -->` and `<!-- e
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
+from tacit.benchmarks.measure import read_records
 from tacit.benchmarks.sums.drawing import QUESTIONS, best, draw, labelled
-from tacit.benchmarks.sums.published import Again, read_published
-from tacit.benchmarks.sums.table import NETWORKS, PUBLISHED, Row, read_rows
+from tacit.benchmarks.sums.published import Again
+from tacit.benchmarks.sums.table import NETWORKS, PUBLISHED, Row
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.crypto.words import packed_bytes
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Column, Table, as_markdown
 from tacit.sim.units import format_bytes, format_duration
 
 ROWS = Path(__file__).with_name("sums.csv")
@@ -25,17 +29,8 @@ COMPARISON = Path(__file__).with_name("published.csv")
 PAGE = Path(__file__).with_name("howto") / "secure-sums.md"
 
 
-def _lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    ruler = ["---", *("---:" for _ in head[1:])]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ruler, *body))
-
-
-def _size(value: float | None) -> str:
-    return "" if value is None else format_bytes(round(value))
-
-
-def _time(value: float | None) -> str:
-    return "" if value is None else format_duration(value)
+SIZE, TIME = (partial(Column, kind=kind, missing="") for kind in (kinds.WHOLE_BYTES, kinds.SECONDS))
+"""Columns of bytes and of seconds."""
 
 
 def _of_home(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
@@ -53,9 +48,10 @@ def advice(rows: Sequence[Row]) -> str:
     for (clients, numbers), some in _of_home(rows).items():
         winners = [best(some, figure, most) for _, figure, _, most in QUESTIONS]
         if any(winners):
-            cells = ("not run" if one is None else ", ".join(f"`{way}`" for way in one[0]) for one in winners)
+            cells = (None if one is None else ", ".join(f"`{way}`" for way in one[0]) for one in winners)
             body.append((f"{clients:,} clients, {numbers:,} numbers", *cells))
-    return _lines(("", *(name.replace("\n", " ") for name, *_ in QUESTIONS)), body)
+    questions = (Column(name.replace("\n", " "), missing="not run") for name, *_ in QUESTIONS)
+    return as_markdown(Table(("", *questions), body))
 
 
 _MARKED = (("client up", "client down"), ("time",), ("server CPU, 30% lost",), ("client CPU",), ("may collude",))
@@ -64,9 +60,10 @@ _MARKED = (("client up", "client down"), ("time",), ("server CPU, 30% lost",), (
 
 def overview(rows: Sequence[Row]) -> str:
     """The tables: for each size a line for each sum, over the network `home`, with the best figures in bold."""
-    head = (
-        "sum", "how", "client up", "client down", "client CPU", "server CPU", "server CPU, 30% lost", "time",
-        "may collude", "sums under losses",
+    columns = (
+        Column("sum"), Column("how"), SIZE("client up"), SIZE("client down"), TIME("client CPU"), TIME("server CPU"),
+        TIME("server CPU, 30% lost"), TIME("time"), Column("may collude", kinds.COUNT, missing=""),
+        Column("sums under losses"),
     )  # fmt: skip
     made = []
     for (clients, numbers), home in _of_home(rows).items():
@@ -82,14 +79,14 @@ def overview(rows: Sequence[Row]) -> str:
             most = [row.server_seconds for row in lost if row.lost == 0.3 and row.server_seconds is not None]
             held = sum(row.outcome == "completed" and row.equals_plaintext is not False for row in lost)
             cells = (
-                labelled(way), calm.fidelity, _size(calm.client_up), _size(calm.client_down),
-                _time(calm.client_seconds), _time(calm.server_seconds), _time(max(most)) if most else "",
-                _time(calm.virtual_seconds), "" if calm.colluders is None else f"{calm.colluders:,}",
+                labelled(way), calm.fidelity, calm.client_up, calm.client_down, calm.client_seconds,
+                calm.server_seconds, max(most, default=None), calm.virtual_seconds, calm.colluders,
                 ", ".join((f"{held} of {len(lost)}",) * bool(lost) + (f"{omitted} not run",) * bool(omitted)),
             )  # fmt: skip
             bold = {name for names, ways in zip(_MARKED, winners, strict=True) if way in ways for name in names}
-            body.append([f"**{cell}**" if name in bold else cell for name, cell in zip(head, cells, strict=True)])
-        made.append(f"### {clients:,} clients, {numbers:,} numbers\n\n{_lines(head, body)}")
+            shown = ((one, one.text(value)) for one, value in zip(columns, cells, strict=True))
+            body.append([f"**{text}**" if one.heading in bold else text for one, text in shown])
+        made.append(f"### {clients:,} clients, {numbers:,} numbers\n\n{as_markdown(Table(columns, body))}")
     return "\n\n".join(made)
 
 
@@ -98,10 +95,10 @@ def networks(rows: Sequence[Row]) -> str:
     found = {(row.sum, row.network): row for row in rows if not row.before and row.clients * row.numbers == 10**8
              and row.clients == 100 and row.fidelity != "omitted"}  # fmt: skip
     body = [
-        (labelled(way), *(_time(found[way, net].virtual_seconds) if (way, net) in found else "" for net in NETWORKS))
+        (labelled(way), *(found[way, net].virtual_seconds if (way, net) in found else None for net in NETWORKS))
         for way in dict.fromkeys(way for way, _ in found)
     ]
-    return _lines(("sum", *(f"`{net}`" for net in NETWORKS)), body)
+    return as_markdown(Table(("sum", *(TIME(f"`{net}`") for net in NETWORKS)), body))
 
 
 def _bits(clients: int, numbers: int) -> float:
@@ -157,11 +154,11 @@ def papers(rows: Sequence[Row]) -> str:
         "server's work: larger, as pieces are decoded by a product of matrices; whole round: smaller, as the "
         "network and the deadline bound it",
     ))  # fmt: skip
-    again = {one.sum: one for one in read_published(COMPARISON) if not one.lost}
+    again = {one.sum: one for one in read_records(COMPARISON, Again) if not one.lost}
     ours = again["secagg+"].seconds / again["flamingo"].seconds
     body.append((
         "Ma et al.", "a round of SecAgg+ over one of Flamingo, n = 1,024, d = 16,000", "4.06 (65 s to 16 s)",
-        f"{ours:.2f} ({_time(again['secagg+'].seconds)} to {_time(again['flamingo'].seconds)})",
+        f"{ours:.2f} ({format_duration(again['secagg+'].seconds)} to {format_duration(again['flamingo'].seconds)})",
         "not comparable: theirs are fixed waits, Tacit's steps end when all have answered (see below)",
     ))  # fmt: skip
     body += [
@@ -175,25 +172,28 @@ def papers(rows: Sequence[Row]) -> str:
         ("Bell et al. (ACORN)", "client's speed-up over SecAgg+", "2 to 8", "", "not run: Tacit has no ACORN"),
         ("Ngong et al. (Olympia)", "running times with 5% lost, n to 10,000, d to 10^7", "", "", "not compared"),
     ]
-    return _lines(("paper", "figure", "theirs", "Tacit", "verdict"), body)
+    return as_markdown(Table(("paper", "figure", "theirs", "Tacit", "verdict"), body))
 
 
 def published(rows: Sequence[Row]) -> str:
     """Flamingo's published comparison with SecAgg+, of `COMPARISON`: their waits, and Tacit's figures beside them."""
-    found: dict[tuple[str, int], Again] = {(one.sum, one.lost): one for one in read_published(COMPARISON)}
+    found: dict[tuple[str, int], Again] = {(one.sum, one.lost): one for one in read_records(COMPARISON, Again)}
     body: list[Sequence[str]] = []
     for lost in dict.fromkeys(lost for _, lost in found):
         pair = found["secagg+", lost], found["flamingo", lost]
         body += [
-            (labelled(one.sum), f"{one.lost} of {one.clients:,}", f"{one.waits} s", _time(one.theirs),
-             _time(one.seconds), _time(one.server_seconds), _size(one.client_up), _size(one.client_down))
+            (labelled(one.sum), f"{one.lost} of {one.clients:,}", f"{one.waits} s", one.theirs, one.seconds,
+             one.server_seconds, one.client_up, one.client_down)
             for one in pair
         ]  # fmt: skip
         names = ("waits", "theirs", "seconds", "server_seconds", "client_up", "client_down")
         ratios = [f"{getattr(pair[0], name) / getattr(pair[1], name):.2f}" for name in names]
         body.append(("SecAgg+ / Flamingo", f"{lost} of {pair[0].clients:,}", *ratios))
-    head = ("sum", "lost", "their waits", "with their waits", "Tacit", "server CPU", "client up", "client down")
-    return _lines(head, body)
+    columns = (
+        "sum", "lost", Column("their waits", kinds.FIGURE), TIME("with their waits"), TIME("Tacit"),
+        TIME("server CPU"), SIZE("client up"), SIZE("client down"),
+    )  # fmt: skip
+    return as_markdown(Table(columns, body))
 
 
 MADE = {"advice": advice, "overview": overview, "networks": networks, "papers": papers, "published": published}
@@ -201,7 +201,7 @@ MADE = {"advice": advice, "overview": overview, "networks": networks, "papers": 
 
 def page() -> str:
     """The page with its tables as they are made from the rows."""
-    text, rows = PAGE.read_text(encoding="utf-8"), read_rows(ROWS)
+    text, rows = PAGE.read_text(encoding="utf-8"), read_records(ROWS, Row)
     for name, make in MADE.items():
         place = re.compile(rf"(<!-- made: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text = place.sub(lambda found: f"{found[1]}\n{make(rows)}\n\n{found[2]}", text)  # noqa: B023
@@ -210,6 +210,6 @@ def page() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        draw(Path(sys.argv[1]) / "sums.svg", read_rows(ROWS))
+        draw(Path(sys.argv[1]) / "sums.svg", read_records(ROWS, Row))
     else:
         PAGE.write_text(page(), encoding="utf-8")

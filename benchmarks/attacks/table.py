@@ -33,7 +33,8 @@ from tacit.benchmarks.attacks import (
 )
 from tacit.benchmarks.attacks.finding import Finding
 from tacit.benchmarks.measure import environment, write_json
-from tacit.scenarios.console import printing
+from tacit.scenarios.console import kinds, printing
+from tacit.scenarios.console.table import Column, Table
 
 __all__ = ["ATTACKS", "main"]
 
@@ -113,17 +114,17 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     printing.print_lines(
         console, ["What an attack recovers, and of how many, from the weakened copy and from ours:", ""]
     )
-    console.print(_table(findings))
+    printing.print_table(console, _table(findings))
     printing.print_lines(
         console,
         [f"{finding.name} ({finding.sought}): {finding.remark}" for finding in findings.values() if finding.remark],
     )
     guessed = hashes.guesses(quick)
     printing.print_lines(console, ["", "What a server makes of distances (H) or of direct hashes, on digits:", ""])
-    console.print(_guesses(guessed))
+    printing.print_table(console, _guesses(guessed))
     audits = cells.audits(quick)
     printing.print_lines(console, ["", "Private cells, audited by canaries (delta = 1e-5, confidence 0.95):", ""])
-    console.print(_audits(audits))
+    printing.print_table(console, _audits(audits))
     rows = [{"attack": letter, "verdict": _verdict(f)} | asdict(f) for letter, f in findings.items()]
     write_json(
         json_file,
@@ -149,35 +150,37 @@ def _verdict(finding: Finding) -> str:
     return "above chance" if finding.remains else "at chance"
 
 
-def _guesses(found: list[hashes.Guess]) -> printing.Printed:
-    rows = [
-        (one.sees, one.estimator, f"a client with {one.helped}" if one.helped else "nobody",
-         "none" if one.epsilon is None else f"{one.epsilon:g} a bit", _figure(one.error), _figure(one.cosine))
-        for one in found
-    ]  # fmt: skip
-    columns = ("the server has", "estimator", "helped by", "epsilon", "error of angles' cosines", "cosine to the point")
-    return printing.table(columns, rows, columns[4:])
+def _guesses(found: list[hashes.Guess]) -> Table:
+    columns = (
+        Column("the server has", key="sees"),
+        "estimator",
+        Column("helped by", of=lambda one: f"a client with {one.helped}" if one.helped else "nobody"),
+        Column("epsilon", kinds.Kind(lambda epsilon: f"{epsilon:g} a bit", numbers=False), missing="none"),
+        Column("error of angles' cosines", kinds.decimals(3), "error", missing=""),
+        Column("cosine to the point", kinds.decimals(3), "cosine", missing=""),
+    )
+    return Table.of(found, columns)
 
 
-def _audits(found: list[cells.Audit]) -> printing.Printed:
-    rows = [
-        (f"{one.epsilon:g}", f"{one.factor:g}", f"{one.runs:,}", f"{one.false_alarms:.3f}", f"{one.misses:.3f}",
-         f"{one.mu:.3f}", f"{one.least_mu:.3f}", f"{one.epsilon_by_mu:.2f}", "refuted" if one.refuted else "stands")
-        for one in found
-    ]  # fmt: skip
-    columns = ("epsilon", "noise", "runs", "false alarms", "misses", "mu", "mu at least", "epsilon at least")
-    return printing.table((*columns, "the statement"), rows, columns)
+def _audits(found: list[cells.Audit]) -> Table:
+    columns = (
+        Column("epsilon", kinds.significant(6)),
+        Column("noise", kinds.significant(6), "factor"),
+        Column("runs", kinds.COUNT),
+        *(Column(name, kinds.decimals(3)) for name in ("false alarms", "misses", "mu")),
+        Column("mu at least", kinds.decimals(3), "least_mu"),
+        Column("epsilon at least", kinds.decimals(2), "epsilon_by_mu"),
+        Column("the statement", of=lambda one: "refuted" if one.refuted else "stands"),
+    )
+    return Table.of(found, columns)
 
 
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _table(findings: dict[str, Finding]) -> printing.Printed:
-    numbers = ("of", "weakened", "ours", "chance")
-    rows = [
-        (finding.name, finding.sought, f"{finding.trials:,}", f"{finding.weakened:.1%}", f"{finding.ours:.1%}",
-         f"{finding.chance:.1%}", _verdict(finding))
-        for finding in findings.values()
-    ]  # fmt: skip
-    return printing.table(("weakness", "who seeks what", *numbers, "ours is"), rows, numbers)
+def _table(findings: dict[str, Finding]) -> Table:
+    columns = (
+        Column("weakness", key="name"),
+        Column("who seeks what", key="sought"),
+        Column("of", kinds.COUNT, "trials"),
+        *(Column(name, kinds.share(1)) for name in ("weakened", "ours", "chance")),
+        Column("ours is", of=_verdict),
+    )
+    return Table.of(findings.values(), columns)

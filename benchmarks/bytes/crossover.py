@@ -32,7 +32,9 @@ from tacit.protocols.xclp.hamming import SecureHamming
 from tacit.protocols.xclp.hamming_iknp import IknpHamming
 from tacit.protocols.xclp.hamming_paillier import PaillierHamming
 from tacit.scenarios.chaos.memory import Remembering
-from tacit.scenarios.console.printing import table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
 from tacit.sim.streams import generator
@@ -199,14 +201,15 @@ def print_crossings(console: Console, found: Sequence[Crossing], grid: Grid) -> 
     low, high = (_rate(bandwidth) for bandwidth in (grid.bandwidths[0], grid.bandwidths[-1]))
     title = f"From which bandwidth iknp is done before Paillier ({grid.key_bits}-bit keys), one pair, {low} to {high}"
     console.print(title)
-    rows = []
-    for crossing in found:
-        text, both = crossing.note, ""
-        if crossing.bandwidth is not None and crossing.seconds is not None:
-            text, both = f"from {_rate(crossing.bandwidth)}", f"{crossing.seconds:.3g} s"
-        rows.append((str(crossing.n), str(crossing.bits), f"{crossing.latency * 1e3:g} ms", text, both))
-    columns = ("n", "L", "latency", "iknp is faster", "then both take")
-    console.print(table(columns, rows, columns))
+    from_rate = kinds.Kind(lambda bandwidth: f"from {_rate(bandwidth)}", "bits per second")
+    columns = (
+        Column("n", kinds.COUNT),
+        Column("L", kinds.FIGURE, of=lambda one: str(one.bits)),
+        Column("latency", kinds.significant(6, factor=1e3, suffix=" ms")),
+        Column("iknp is faster", from_rate, of=lambda one: one.bandwidth or one.note),
+        Column("then both take", kinds.significant(3, suffix=" s"), "seconds", missing=""),
+    )
+    print_table(console, Table.of(found, columns))
 
 
 def _rate(bandwidth: float) -> str:

@@ -30,7 +30,9 @@ from tacit.protocols.parts import Among, payloads
 from tacit.protocols.xclp.choices import hamming_payloads, variant_of
 from tacit.protocols.xclp.declaration import Propagation
 from tacit.protocols.xclp.xclp import Parameters, XclpClient, XclpServer
-from tacit.scenarios.console.printing import Printed, make_console, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table, columns_of
 from tacit.scenarios.schema.scenario import Network, ProtocolKeys, Scenario
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -146,7 +148,7 @@ def main(
     rows = []
     for case in cases_of(quick) if cases is None else cases:
         measured = measure(case)
-        console.print(_table(case, measured))
+        print_table(console, _table(case, measured))
         _print_differences(console, measured)
         rows += measured
     summed = sums.measure((20 if quick else 100) if most is None else most)
@@ -234,19 +236,16 @@ def _shard(number: int, count: int, classes: int) -> Shard:
     return Shard(features, labels, np.arange(count) % _LABELED == 0, np.arange(count))
 
 
-def _table(case: Case, rows: Sequence[Row]) -> Printed:
-    names = ("formula", "payload", "sealing", "envelope", "x plaintext", "formula, round", "payload, round")
-    lines = []
+def _table(case: Case, rows: Sequence[Row]) -> Table:
     plain = next(row.formula for row in rows if row.variant == "plaintext")
-    for row in rows:
-        numbers = (row.payload, row.sealing, row.envelope)
-        cells = [_cell(row.formula), *map(_cell, numbers), f"{row.formula / plain:,.4g}"]
-        lines.append((row.variant, *cells, _cell(row.round_formula), _cell(row.round_payload)))
-    return table(("SecureHamming", *names), lines, names, case.title)
-
-
-def _cell(size: int | None) -> str:
-    return "-" if size is None else f"{size:,}"
+    columns = (
+        Column("SecureHamming", key="variant"),
+        *columns_of(("formula", "payload", "sealing", "envelope"), kinds.COUNT),
+        Column("x plaintext", kinds.significant(4), of=lambda row: row.formula / plain),
+        Column("formula, round", kinds.COUNT, "round_formula"),
+        Column("payload, round", kinds.COUNT, "round_payload"),
+    )
+    return Table.of(rows, columns, case.title)
 
 
 def _print_differences(console: Console, rows: Sequence[Row]) -> None:

@@ -31,7 +31,9 @@ from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
 from tacit.protocols.sums.sum import Sum
-from tacit.scenarios.console.printing import table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table, columns_of
 from tacit.scenarios.schema.scenario import ProtocolKeys, Scenario
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -220,22 +222,25 @@ def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]
 def print_sums(console: Console, rows: Sequence[SumRow]) -> None:
     """Print a table of bytes per client, by the number of clients."""
     ways = ("Bonawitz", "signed", "SecAgg+")
-    names = (
-        "k", "t", *ways, "ratio", *(f"{way}, sent" for way in ways), "Flower's SecAgg+, sent",
-        *(f"{way}, ms" for way in ways),
-    )  # fmt: skip
-    lines = []
-    for row in rows:
-        sent, seconds = row.wire or (None, None, None), row.seconds or (None, None, None)
-        each = [size if size is None else size // row.clients for size in (*sent, row.flower)]
-        lines.append((
-            f"{row.clients:,}", str(row.k), str(row.threshold), f"{row.complete // row.clients:,}",
-            f"{row.signed // row.clients:,}", f"{row.graph // row.clients:,}", f"{row.complete / row.graph:.2f}",
-            *("-" if size is None else f"{size:,}" for size in each),
-            *("-" if one is None else f"{1000 * one / row.clients:.2f}" for one in seconds),
-        ))  # fmt: skip
+    of_formula, milliseconds = ("complete", "signed", "graph"), kinds.decimals(2, factor=1e3)
+
+    def each(count: int | None, row: SumRow) -> int | None:
+        return None if count is None else count // row.clients
+
+    def row_of(row: SumRow) -> tuple[Any, ...]:
+        formulas = (each(getattr(row, name), row) for name in of_formula)
+        sent = (each(size, row) for size in (*(row.wire or (None,) * 3), row.flower))
+        seconds = (None if one is None else one / row.clients for one in row.seconds or (None,) * 3)
+        return (row.clients, row.k, row.threshold, *formulas, row.complete / row.graph, *sent, *seconds)
+
+    columns = (
+        *columns_of(("clients", "k", "t", *ways), kinds.COUNT),
+        Column("ratio", kinds.decimals(2)),
+        *columns_of((*(f"{way}, sent" for way in ways), "Flower's SecAgg+, sent"), kinds.COUNT),
+        *columns_of((f"{way}, ms" for way in ways), milliseconds),
+    )
     title = f"secure sums of {_DIMENSION:,} numbers: bytes and milliseconds a client, payload by formula and all sent"
-    console.print(table(("clients", *names), lines, names, title))
+    print_table(console, Table(columns, map(row_of, rows), title))
     for row in rows:
         if row.different:
             problem = (

@@ -16,7 +16,9 @@ from tacit.protocols import setup
 from tacit.protocols.parts import messages_in
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums import dealing
-from tacit.scenarios.console.printing import table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.files.splits import parts_of, split
 from tacit.scenarios.running.simulation import Simulation
@@ -74,12 +76,15 @@ def measure(clients: Sequence[int]) -> list[VotesRow]:
 
 def print_votes(console: Console, rows: Sequence[VotesRow]) -> None:
     """Print a table of bytes per client, by the number of clients."""
-    names = ("points", "plain", "secure", "of which keys and shares", "secure / plain")
-    lines = []
-    for row in rows:
-        each = [f"{size // row.clients:,}" for size in (row.plain, row.counted, row.keys)]
-        lines.append((f"{row.clients}", f"{row.points:,}", *each, f"{row.counted / row.plain:.1f}"))
-    console.print(table(("clients", *names), lines, names, "votes of a round: payload a client by formula"))
+    columns = (
+        Column("clients", kinds.COUNT),
+        Column("points", kinds.COUNT),
+        Column("plain", kinds.COUNT, of=lambda row: row.plain // row.clients),
+        Column("secure", kinds.COUNT, of=lambda row: row.counted // row.clients),
+        Column("of which keys and shares", kinds.COUNT, of=lambda row: row.keys // row.clients),
+        Column("secure / plain", kinds.decimals(1), of=lambda row: row.counted / row.plain),
+    )
+    print_table(console, Table.of(rows, columns, "votes of a round: payload a client by formula"))
     for row in rows:
         if row.different:
             problem = f"NOT THE FORMULA'S  votes of {row.clients}: {row.measured}, not {(row.plain, row.counted)}"

@@ -23,7 +23,9 @@ from tacit.benchmarks.crypto.symmetric import measure_masks, measure_symmetric
 from tacit.benchmarks.measure import Standing, environment, print_standings, write_json
 from tacit.benchmarks.plots import check_plot, plot_standings
 from tacit.protocols.crypto import paillier
-from tacit.scenarios.console.printing import make_console, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.streams import Entropy
 
 __all__ = ["main"]
@@ -137,8 +139,9 @@ def _pairs(quick: bool) -> Durations:
 
 
 def _print_durations(durations: Durations, console: Console) -> None:
-    rows = [
-        (name, f"{sum(parts.values()):.2f}", ", ".join(f"{part} {s:.2f}" for part, s in parts.items()))
-        for name, parts in durations.items()
-    ]
-    console.print(table(("distances of a whole pair", "seconds", "parts"), rows, ("seconds",)))
+    columns = (
+        Column("distances of a whole pair", of=lambda one: one[0]),
+        Column("seconds", kinds.decimals(2), of=lambda one: sum(one[1].values())),
+        Column("parts", of=lambda one: ", ".join(f"{part} {s:.2f}" for part, s in one[1].items())),
+    )
+    print_table(console, Table.of(durations.items(), columns))

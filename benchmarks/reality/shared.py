@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.benchmarks.measure import environment, write_json
 from tacit.benchmarks.reality.exchange import PORT, make_certificates
 from tacit.benchmarks.reality.lab import Line, open_lab
 from tacit.benchmarks.reality.tcp import (
@@ -23,7 +23,9 @@ from tacit.benchmarks.reality.tcp import (
     start_receiver,
     start_senders,
 )  # fmt: skip
-from tacit.scenarios.console.printing import make_console
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
 from tacit.sim.loop import SimLoop
@@ -61,13 +63,16 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
     console.print(", ".join(f"{name} {version}" for name, version in found.items()))
     sizes, repeats = _SIZES[:-1] if quick else _SIZES, repeats or (1 if quick else 3)
     rows = [_measure(rate, size, repeats) for rate in _SERVERS for size in sizes]
-    numbers = ("real, s", "real / tcp", "tcp, s", "reliable, s", "datagram, s", "arithmetic, s")
-    lines = [
-        (f"{row.rate / 1e6:g} Mbit/s", f"{row.size:,} B", f"{row.real:.2f}", f"{row.real / row.tcp:.2f}",
-         *(f"{one:.2f}" for one in (row.tcp, row.reliable, row.datagram, row.arithmetic))) for row in rows
-    ]  # fmt: skip
+    seconds = kinds.decimals(2)
+    columns = (
+        Column("server", kinds.significant(6, factor=1e-6, suffix=" Mbit/s"), "rate"),
+        Column("size", kinds.decimals(0, suffix=" B")),
+        Column("real, s", seconds, "real"),
+        Column("real / tcp", seconds, of=lambda row: row.real / row.tcp),
+        *(Column(f"{name}, s", seconds, name) for name in ("tcp", "reliable", "datagram", "arithmetic")),
+    )
     title = f"{_COUNT} clients of {_RATE / 1e6:g} Mbit/s and {1e3 * _LATENCY:g} ms send at once"
-    console.print(grouped(("server", "size", *numbers), lines, numbers, title))
+    print_table(console, Table.of(rows, columns, title, grouped=1))
     write_json(json_file, environment=found, quick=quick, rows=rows)
     flows = [abs(one / row.arithmetic - 1) for row in rows for one in (row.reliable, row.datagram)]
     return int(any(abs(row.real / row.tcp - 1) > 0.15 for row in rows) or max(flows) > 0.05)

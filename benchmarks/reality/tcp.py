@@ -23,10 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tacit.benchmarks.measure import environment, grouped, seconds_each, write_json
+from tacit.benchmarks.measure import environment, seconds_each, write_json
 from tacit.benchmarks.reality.exchange import PORT, context, make_certificates
 from tacit.benchmarks.reality.lab import Line, Loopback, open_lab
-from tacit.scenarios.console.printing import make_console
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
 from tacit.sim.loop import SimLoop
@@ -80,6 +82,19 @@ class Row:
         return self.real / self.model
 
 
+_MILLISECONDS = kinds.decimals(1, factor=1e3)
+_COLUMNS = (
+    Column("size", kinds.decimals(0, suffix=" B")),
+    Column("connection", key="kind"),
+    Column("real, ms", _MILLISECONDS, "real"),
+    Column("least", _MILLISECONDS),
+    Column("most", _MILLISECONDS),
+    Column("tcp, ms", _MILLISECONDS, "model"),
+    Column("real / tcp", kinds.decimals(2), "ratio"),
+    Column("reliable, ms", _MILLISECONDS, "reliable"),
+    Column("datagram, ms", _MILLISECONDS, "datagram"),
+)
+
 TRANSPORTS = ("tcp", "reliable", "datagram")
 SETTINGS = (Setting(0.04, 20e6), Setting(0.005, 100e6), Setting(0.15, 5e6))
 _SIZES = (1_000, 100_000, 300_000, 1_000_000, 10_000_000)
@@ -95,12 +110,7 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
     for setting in SETTINGS:
         made, late = measure(setting, _SIZES[:-1] if quick else _SIZES, repeats or (1 if quick else 5))
         rows += made
-        lines = [
-            (f"{row.size:,} B", row.kind, *(f"{1e3 * one:,.1f}" for one in (row.real, row.least, row.most, row.model)),
-             f"{row.ratio:.2f}", *(f"{1e3 * one:,.1f}" for one in (row.reliable, row.datagram))) for row in made
-        ]  # fmt: skip
-        numbers = ("real, ms", "least", "most", "tcp, ms", "real / tcp", "reliable, ms", "datagram, ms")
-        console.print(grouped(("size", "connection", *numbers), lines, numbers, str(setting)))
+        print_table(console, Table.of(made, _COLUMNS, str(setting), grouped=1))
         console.print(f"the router was late by {late}")
     write_json(json_file, environment=found, quick=quick, rows=rows)
     return int(any(abs(row.ratio - 1) > 0.15 for row in rows))

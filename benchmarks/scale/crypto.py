@@ -13,10 +13,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.benchmarks.measure import environment, write_json
 from tacit.protocols.crypto.eightfold import eightfold
-from tacit.scenarios.console.printing import make_console
-from tacit.sim.units import format_bytes
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 
 __all__ = ["Taken", "main", "measure"]
 
@@ -48,11 +49,15 @@ class Taken:
 def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Measure, print a table, and write it to `json_file`."""
     rows = measure(quick)
-    lines = [
-        (row.what, f"{row.seconds:.1f} s", f"{row.computing:.1f} s", format_bytes(row.memory), row.says) for row in rows
-    ]
-    numbers = ("whole command", "stated", "memory")
-    make_console().print(grouped(("what", *numbers, "outcome"), lines, numbers, "one run each"))
+    seconds = kinds.decimals(1, suffix=" s")
+    columns = (
+        "what",
+        Column("whole command", seconds, "seconds"),
+        Column("stated", seconds, "computing"),
+        Column("memory", kinds.BYTES),
+        Column("outcome", key="says"),
+    )
+    print_table(make_console(), Table.of(rows, columns, "one run each", grouped=1))
     write_json(json_file, environment=environment(("gmpy2", "cryptography", "numpy")), quick=quick, rows=rows)
 
 

@@ -11,12 +11,13 @@ tacit bench scale --only stragglers
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.benchmarks.measure import environment, grouped, write_json
+from tacit.benchmarks.measure import environment, write_json
 from tacit.protocols.federated.observer import TrainingObserver
-from tacit.scenarios.console.printing import Printed, make_console
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
-from tacit.sim.units import format_bytes
 
 __all__ = ["Row", "main", "measure"]
 
@@ -55,7 +56,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Measure, print a table, and write it to `json_file`."""
     console = make_console()
     rows = measure(quick)
-    console.print(_table(rows))
+    print_table(console, _table(rows))
     write_json(json_file, environment=environment(("torch", "numpy")), quick=quick, rows=rows)
 
 
@@ -87,14 +88,15 @@ def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
     )
 
 
-def _table(rows: list[Row]) -> Printed:
-    lines = [
-        (
-            row.way, str(row.rounds), f"{row.seconds_a_round:.3f}", f"{row.seconds:.1f}",
-            "-" if row.until is None else f"{row.until:.1f}", "-" if row.models is None else str(row.models),
-            f"{row.accuracy:.3f}", format_bytes(row.bytes),
-        )
-        for row in rows
-    ]  # fmt: skip
-    numbers = ("rounds", "s a round", "s", f"s to {rows[0].target:g}", "models until then", "accuracy", "bytes")
-    return grouped(("way", *numbers), lines, numbers, "Three of twelve clients three times as slow, virtual seconds")
+def _table(rows: list[Row]) -> Table:
+    columns = (
+        "way",
+        Column("rounds", kinds.COUNT),
+        Column("s a round", kinds.decimals(3), "seconds_a_round"),
+        Column("s", kinds.decimals(1), "seconds"),
+        Column(f"s to {rows[0].target:g}", kinds.decimals(1), "until"),
+        Column("models until then", kinds.COUNT, "models"),
+        Column("accuracy", kinds.decimals(3)),
+        Column("bytes", kinds.BYTES),
+    )
+    return Table.of(rows, columns, "Three of twelve clients three times as slow, virtual seconds", grouped=1)

@@ -14,12 +14,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from tacit.benchmarks.measure import environment, write_json
 from tacit.protocols.flower.declaration import FlowerApp, check_version
 from tacit.protocols.flower.keys import FlowerKeys
-from tacit.scenarios.console.printing import make_console
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Data, Fault, Network, Scenario
@@ -62,19 +62,28 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
         console.print(f"Flower: {missing.problem}")
         return
     rows = [moved(clients, quick) for clients in ((10,) if quick else (10, 100))]
-    table = Table("clients", "numbers", "rounds a second", "s a round", "start, s")
-    for row in rows:
-        cells = (row.clients, f"{row.numbers:,}", f"{1 / row.a_round:.2f}", f"{row.a_round:.3f}", f"{row.start:.2f}")
-        table.add_row(*map(str, cells))
-    console.print(table)
+    columns = (
+        Column("clients", kinds.COUNT),
+        Column("numbers", kinds.COUNT),
+        Column("rounds a second", kinds.decimals(2), of=lambda row: 1 / row.a_round),
+        Column("s a round", kinds.decimals(3), "a_round"),
+        Column("start, s", kinds.decimals(2), "start"),
+    )
+    print_table(console, Table.of(rows, columns))
     sums = summed()
-    table = Table("protocol", "wall s", "virtual s", "bytes", "of which")
-    for one in sums:
-        parts = ", ".join(f"{step} {format_bytes(size)}" for step, size in one.bytes.items())
-        total = format_bytes(sum(one.bytes.values()))
-        table.add_row(one.protocol, f"{one.seconds:.2f}", f"{one.virtual_seconds:.1f}", total, parts)
-    console.print(table)
+    columns = (
+        Column("protocol"),
+        Column("wall s", kinds.decimals(2), "seconds"),
+        Column("virtual s", kinds.decimals(1), "virtual_seconds"),
+        Column("bytes", kinds.BYTES, of=lambda one: sum(one.bytes.values())),
+        Column("of which", of=_parts),
+    )
+    print_table(console, Table.of(sums, columns))
     write_json(json_file, environment=environment(("flwr", "numpy")), quick=quick, moved=rows, summed=sums)
+
+
+def _parts(one: Summed) -> str:
+    return ", ".join(f"{step} {format_bytes(size)}" for step, size in one.bytes.items())
 
 
 def _app(name: str, clients: int, *faults: Fault) -> Scenario:

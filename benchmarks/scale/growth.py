@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from tacit.benchmarks import plots
-from tacit.benchmarks.measure import environment, grouped, write_json
-from tacit.scenarios.console.printing import make_console
-from tacit.sim.units import format_bytes
+from tacit.benchmarks.measure import environment, write_json
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table, columns_of
 
 __all__ = [
     "CURVES",
@@ -169,15 +170,19 @@ def main(quick: bool = False, json_file: Path | None = None, plot: Path | None =
     if not points:
         return 0
     fits = growth(points)
-    figures = ("size", "seconds", "seconds a round", "memory", "messages")
-    rows = [
-        (f"{one.topic}: {one.curve}", f"{one.size:,} {one.unit}", f"{one.seconds:.1f}", f"{one.each:.2f}",
-         format_bytes(one.memory), f"{one.messages:,}", one.outcome)
-        for one in points
-    ]  # fmt: skip
-    console.print(grouped(("curve", *figures, "outcome"), rows, figures, "one run each"))
-    fitted = [(f"{one.topic}: {one.curve}", *map(_exponent, (one.time, one.memory))) for one in fits]
-    console.print(grouped(("curve", "time", "memory"), fitted, ("time", "memory"), "exponent of the size"))
+    name = Column("curve", of=lambda one: f"{one.topic}: {one.curve}")
+    columns = (
+        name,
+        Column("size", kinds.FIGURE, of=lambda one: f"{one.size:,} {one.unit}"),
+        Column("seconds", kinds.decimals(1)),
+        Column("seconds a round", kinds.decimals(2), "each"),
+        Column("memory", kinds.BYTES),
+        Column("messages", kinds.COUNT),
+        "outcome",
+    )
+    print_table(console, Table.of(points, columns, "one run each", grouped=1))
+    exponents = (name, *columns_of(("time", "memory"), kinds.decimals(2)))
+    print_table(console, Table.of(fits, exponents, "exponent of the size", grouped=1))
     if plot is not None:
         plots.plot_growth(plot, [(one.topic, one.curve, one.unit, one.size, one.seconds, one.memory) for one in points])
     write_json(json_file, environment=found, quick=quick, points=points, growth=fits)

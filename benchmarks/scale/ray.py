@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.benchmarks.measure import environment, grouped, write_json
-from tacit.scenarios.console.printing import make_console
+from tacit.benchmarks.measure import environment, write_json
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.sim.engines import make_engine
 
 __all__ = ["Row", "main", "measure"]
@@ -44,18 +46,14 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
         make_console().print("Ray is not installed: skipped")
         return
     rows = measure(quick)
-    lines = [
-        (
-            f"{1e3 * row.length:g} ms",
-            row.engine,
-            f"{row.jobs / row.seconds:,.0f}",
-            f"{row.speed_up:.2f}",
-            f"{row.start:.1f} s",
-        )
-        for row in rows
-    ]
-    numbers = ("jobs a second", "over inline", "start")
-    make_console().print(grouped(("job", "engine", *numbers), lines, numbers, "one run each"))
+    columns = (
+        Column("job", kinds.significant(6, factor=1e3, suffix=" ms"), "length"),
+        "engine",
+        Column("jobs a second", kinds.COUNT, of=lambda row: round(row.jobs / row.seconds)),
+        Column("over inline", kinds.decimals(2), "speed_up"),
+        Column("start", kinds.decimals(1, suffix=" s")),
+    )
+    print_table(make_console(), Table.of(rows, columns, "one run each", grouped=1))
     write_json(json_file, environment=environment(("ray", "gmpy2", "numpy")), quick=quick, rows=rows)
 
 

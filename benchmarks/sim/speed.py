@@ -25,11 +25,13 @@ from typing import Any
 
 import simpy
 
-from tacit.benchmarks.measure import environment, grouped, timed, write_json
+from tacit.benchmarks.measure import environment, timed, write_json
 from tacit.benchmarks.sim.size import Size, measure_size
 from tacit.parties.party import Party
 from tacit.parties.playing import play_out
-from tacit.scenarios.console.printing import Printed, make_console
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Quantity, Table
 from tacit.sim.compute import CostTable, Free
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
@@ -66,9 +68,9 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     found = environment(("simpy", "msgspec", "numpy", "looptime", "async-solipsism"))
     console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
     rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
-    console.print(_table(rows))
+    print_table(console, _table(rows))
     sizes = measure_size(fan_in, waiting, quick)
-    console.print(_size_table(sizes))
+    print_table(console, _size_table(sizes))
     write_json(json_file, environment=found, quick=quick, rows=rows, sizes=sizes)
 
 
@@ -94,21 +96,22 @@ def _repeat(layer: str, case: str, run: Callable[[int], int], messages: int, rep
     return Row(layer, case, sent, repeats, statistics.median(rates), max(rates), target)
 
 
-def _table(rows: list[Row]) -> Printed:
-    lines = [
-        (row.layer, row.case, f"{row.rate:,.0f}", f"{row.best:,.0f}", f"{row.target:,.0f}" if row.target else "")
-        for row in rows
-    ]
-    numbers = ("median", "best", "target")
-    return grouped(("layer", "case", *numbers), lines, numbers, "Messages a second of processor time")
+def _table(rows: list[Row]) -> Table:
+    rates = (
+        Column("median", kinds.COUNT, of=lambda row: round(row.rate)),
+        Column("best", kinds.COUNT, of=lambda row: round(row.best)),
+        Column("target", kinds.COUNT, of=lambda row: round(row.target) or None, missing=""),
+    )
+    return Table.of(rows, ("layer", "case", *rates), "Messages a second of processor time", grouped=1)
 
 
-def _size_table(sizes: list[Size]) -> Printed:
-    def shown(value: float | None, unit: str) -> str:
-        return "" if value is None else f"{value:,.2f}" if unit == "s" else f"{value:,.0f}"
+def _size_table(sizes: list[Size]) -> Table:
+    def row(size: Size) -> tuple[Any, ...]:
+        figures = (Quantity(one, kinds.decimals(2 * (size.unit == "s"))) for one in (size.ours, size.peer))
+        return (size.what, size.unit, *figures)
 
-    lines = [(size.what, size.unit, shown(size.ours, size.unit), shown(size.peer, size.unit)) for size in sizes]
-    return grouped(("what", "unit", "Tacit", "SimPy"), lines, ("Tacit", "SimPy"), "What clients cost")
+    columns = ("what", "unit", *(Column(name, kinds.FIGURE, missing="") for name in ("Tacit", "SimPy")))
+    return Table(columns, map(row, sizes), "What clients cost", grouped=1)
 
 
 # Bare: the loop and its links

@@ -10,11 +10,8 @@ new ones, as in each round. Both have the graph for 2% lost and 2% corrupt clien
 of whom fewer than a third are then lost or corrupt, with a probability of all but 2^-40.
 """
 
-import csv
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 from tacit.benchmarks.sums.table import SEED, width_of
 from tacit.scenarios.files.reading import read
@@ -22,7 +19,7 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.trace import Event
 
-__all__ = ["WAITS", "Again", "Published", "again", "cells", "read_published", "write_published"]
+__all__ = ["WAITS", "Again", "Published", "again", "cells"]
 
 WAITS = {"secagg+": (10, 10, 30, 10, 3, 2), "flamingo": (10, 3, 3)}
 """The seconds for which the server of the public implementation waits in each step of a round."""
@@ -116,20 +113,3 @@ def again(cell: Published) -> Again:
     sizes = up / cell.clients, down / cell.clients
     about = cell.sum, cell.clients, cell.numbers, cell.lost, found.outcome
     return Again(*about, ended - began, busy, *sizes, waits, waits + busy, simulation.trace.shape_hash)
-
-
-def write_published(path: Path, rows: Sequence[Again]) -> None:
-    """Write the rows as CSV, numbers with six digits."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([one.name for one in fields(Again)])
-        for row in rows:
-            values = [getattr(row, one.name) for one in fields(Again)]
-            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
-
-
-def read_published(path: Path) -> list[Again]:
-    """The rows of a CSV written by `write_published`."""
-    kinds = {one.name: {"int": int, "float": float, int: int, float: float}.get(one.type, str) for one in fields(Again)}
-    with path.open(newline="") as file:
-        return [Again(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]

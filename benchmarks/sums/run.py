@@ -1,24 +1,24 @@
 """`tacit bench sums`: runs the cells of the table of secure sums and of its peers, prints them, and writes files."""
 
-import json
 import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
-from tacit.benchmarks.measure import environment
+from tacit.benchmarks.measure import environment, write_json, write_records
 from tacit.benchmarks.sums import drawing, peers, published
-from tacit.benchmarks.sums.table import MOST_REAL, Row, cells, measured, write_rows
-from tacit.scenarios.console.printing import make_console, table
+from tacit.benchmarks.sums.table import MOST_REAL, cells, measured
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.running.workers import in_workers
 from tacit.sim.cores import cores
-from tacit.sim.units import format_bytes, format_duration
+from tacit.sim.units import format_duration
 
 __all__ = ["main", "published_main"]
 
@@ -28,25 +28,28 @@ _MOST_MEMORY = 5 * 10**9
 """Bytes that the largest cells take: hollow runs in which each of 1,000 clients sends something to every other one."""
 
 _COLUMNS = (
-    "sum", "lost before", "outcome", "client up", "client down", "server", "client CPU", "server CPU", "time",
-    "colluders",
-)  # fmt: skip
+    Column("sum"),
+    Column("lost before", of=lambda row: f"{row.lost:.0%} {row.before}" if row.before else "nobody"),
+    Column("outcome", of=lambda row: row.outcome + ", NOT the oracle's" * (row.equals_plaintext is False)),
+    Column("client up", kinds.WHOLE_BYTES, "client_up"),
+    Column("client down", kinds.WHOLE_BYTES, "client_down"),
+    Column("server", kinds.WHOLE_BYTES, "server_bytes"),
+    Column("client CPU", kinds.SECONDS, "client_seconds"),
+    Column("server CPU", kinds.SECONDS, "server_seconds"),
+    Column("time", kinds.SECONDS, "virtual_seconds"),
+    Column("colluders", kinds.COUNT),
+)
 
-
-def _printed(row: Row) -> Sequence[str]:
-    outcome = row.outcome if row.equals_plaintext is not False else f"{row.outcome}, NOT the oracle's"
-    sizes = (row.client_up, row.client_down, row.server_bytes)
-    return (
-        row.sum,
-        f"{row.lost:.0%} {row.before}" if row.before else "nobody",
-        outcome,
-        *("-" if size is None else format_bytes(round(size)) for size in sizes),
-        *(
-            "-" if seconds is None else format_duration(seconds)
-            for seconds in (row.client_seconds, row.server_seconds, row.virtual_seconds)
-        ),
-        "-" if row.colluders is None else str(row.colluders),
-    )
+_PUBLISHED = (
+    Column("sum"),
+    Column("lost", kinds.COUNT),
+    Column("outcome"),
+    Column("time", kinds.SECONDS, "seconds"),
+    Column("server CPU", kinds.SECONDS, "server_seconds"),
+    Column("client up", kinds.WHOLE_BYTES, "client_up"),
+    Column("client down", kinds.WHOLE_BYTES, "client_down"),
+    Column("with fixed waits", kinds.SECONDS, "theirs"),
+)
 
 
 def main(
@@ -65,15 +68,14 @@ def main(
         some = [row for row in rows if (row.network, row.clients, row.numbers) == key]
         network, clients, numbers = key
         title = f"{clients:,} clients, {numbers:,} numbers, network {network}, {some[0].fidelity}"
-        console.print(table(_COLUMNS, map(_printed, some), _COLUMNS[3:], title))
+        print_table(console, Table.of(some, _COLUMNS, title))
     for line in peers.missing():
         console.print(line)
-    if json_file is not None:
-        about = environment(("flwr", "tenseal", "numpy", "cryptography", "pycryptodome"))
-        content = {"environment": about, "rows": [asdict(row) for row in rows]}
-        json_file.write_text(json.dumps(content, indent=1) + "\n")
+    write_json(
+        json_file, environment=environment(("flwr", "tenseal", "numpy", "cryptography", "pycryptodome")), rows=rows
+    )
     if csv_file is not None:
-        write_rows(csv_file, rows)
+        write_records(csv_file, rows)
     if plot is not None:
         drawing.draw(plot, rows)
     return 0
@@ -84,19 +86,11 @@ def published_main(
 ) -> int:
     """Print Flamingo's published comparison beside ours, and write it to the files that are given."""
     rows = _performed([(published.again, cell) for cell in published.cells(quick)], jobs)
-    printed = [
-        (row.sum, str(row.lost), row.outcome, format_duration(row.seconds), format_duration(row.server_seconds),
-         format_bytes(round(row.client_up)), format_bytes(round(row.client_down)), format_duration(row.theirs))
-        for row in rows
-    ]  # fmt: skip
-    columns = ("sum", "lost", "outcome", "time", "server CPU", "client up", "client down", "with fixed waits")
     title = f"{rows[0].clients:,} clients, {rows[0].numbers:,} numbers, the second round, hollow"
-    make_console().print(table(columns, printed, columns[3:], title))
-    if json_file is not None:
-        about = environment(("numpy", "cryptography"))
-        json_file.write_text(json.dumps({"environment": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    print_table(make_console(), Table.of(rows, _PUBLISHED, title))
+    write_json(json_file, environment=environment(("numpy", "cryptography")), rows=rows)
     if csv_file is not None:
-        published.write_published(csv_file, rows)
+        write_records(csv_file, rows)
     return 0
 
 

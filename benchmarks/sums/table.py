@@ -11,12 +11,11 @@ their number; of peers they are measured. Bytes are payload, sealing and envelop
 ends.
 """
 
-import csv
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -41,8 +40,7 @@ from tacit.sim.trace import Event
 from tacit.sim.wire import Ledger
 
 __all__ = [
-    "NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "read_rows", "steps_of", "width_of",
-    "write_rows",
+    "NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "steps_of", "width_of",
 ]  # fmt: skip
 
 SUMS = tuple(way for way in AVERAGINGS if way != "prio3")
@@ -304,43 +302,3 @@ def _by_formula(cell: Cell, scenario: Scenario) -> Row:
     down = sum(half for kind, half in halves.items() if True in ends.get(kind, ()))
     each = {"client_up": up / cell.clients, "client_down": down / cell.clients, "server_bytes": round(up + down)}
     return begun(cell, fidelity="formula", outcome="not run", colluders=cell.colluders, **each)
-
-
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        names = [field.name for field in fields(Row)]
-        writer.writerow(names)
-        for row in rows:
-            writer.writerow([_text(value) for value in asdict(row).values()])
-
-
-def _text(value: object) -> str:
-    """A value in the CSV: numbers with six digits, nothing for None."""
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV written by `main`. Raises ValueError for any other file."""
-    with path.open(newline="") as file:
-        return [Row(**_values(row)) for row in csv.DictReader(file)]
-
-
-_WORDS = ("sum", "network", "before", "fidelity", "outcome", "critical", "trace")
-_WHOLE = ("clients", "numbers", "server_bytes", "colluders")
-
-
-def _values(row: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, text in row.items():
-        if name in _WORDS:
-            found[name] = text
-        elif not text:
-            found[name] = None
-        elif name == "equals_plaintext":
-            found[name] = text == "True"
-        else:
-            found[name] = int(text) if name in _WHOLE else float(text)
-    return found

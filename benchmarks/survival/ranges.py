@@ -12,8 +12,9 @@ from msgspec import Struct, json, structs
 from scipy import stats
 
 from tacit.benchmarks.survival.cases import CASES, case
-from tacit.scenarios.console import printing
+from tacit.scenarios.console import kinds, printing
 from tacit.scenarios.console.bars import shown
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.sweeping.survival import survival_of
 from tacit.sim.cores import cores
@@ -97,16 +98,17 @@ def main(ranges: int, runs: int, json_file: Path | None, only: str = "") -> int:
             if json_file is not None:
                 json_file.write_bytes(json.format(json.encode(list(found.values()))) + b"\n")
     every = list(found.values())
-    rows = [
-        [
-            one.case, f"{len(one.completed)} of {one.runs:,} runs", f"{one.share:.3f}",
-            f"{min(one.completed) / one.runs:.3f}", f"{max(one.completed) / one.runs:.3f}", f"{one.square:.1f}",
-            f"{one.probability:.2g}",
-        ]
-        for one in every
-    ]  # fmt: skip
-    columns = ("ranges", "completes", "lowest", "highest", "chi-square", "probability")
-    console.print(printing.table(("case", *columns), rows, columns, title="Predicted runs by ranges of seeds"))
+    third = kinds.decimals(3)
+    columns = (
+        "case",
+        Column("ranges", kinds.FIGURE, of=lambda one: f"{len(one.completed)} of {one.runs:,} runs"),
+        Column("completes", third, "share"),
+        Column("lowest", third, of=lambda one: min(one.completed) / one.runs),
+        Column("highest", third, of=lambda one: max(one.completed) / one.runs),
+        Column("chi-square", kinds.decimals(1), "square"),
+        Column("probability", kinds.significant(2)),
+    )
+    printing.print_table(console, Table.of(every, columns, "Predicted runs by ranges of seeds"))
     printing.print_lines(console, [summary(every)])
     square, freedom = math.fsum(one.square for one in every), sum(one.freedom for one in every)
     return int(freedom > 0 and not 0.0005 < stats.chi2.sf(square, freedom) < 0.9995)

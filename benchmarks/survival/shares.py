@@ -15,8 +15,9 @@ from msgspec import Struct, json, structs
 from scipy import stats
 
 from tacit.benchmarks.survival.cases import CASES, case
-from tacit.scenarios.console import printing
+from tacit.scenarios.console import kinds, printing
 from tacit.scenarios.console.bars import shown
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.workers import in_workers
@@ -154,18 +155,20 @@ def main(runs: int, json_file: Path | None, only: str = "") -> int:
             found = {one: found[one] for one in CASES if one in found}
             if json_file is not None:
                 json_file.write_bytes(json.format(json.encode(list(found.values()))) + b"\n")
-    rows = [
-        [
-            one.case, f"{one.predicted:.3f}", "{:.3f} to {:.3f}".format(*one.interval),
-            "{:.3f} to {:.3f}".format(*one.range), f"{one.real:.3f}", f"{one.apart:.2f}", one.verdict,
-            str(one.otherwise),
-        ]
-        for one in found.values()
-    ]  # fmt: skip
-    columns = ("predicted", "95 % interval", "95 % range", "real", "errors apart", "verdict", "other ends")
+    between = kinds.Kind(lambda ends: "{:.3f} to {:.3f}".format(*ends))
+    columns = (
+        "case",
+        Column("predicted", kinds.decimals(3)),
+        Column("95 % interval", between, "interval"),
+        Column("95 % range", between, "range"),
+        Column("real", kinds.decimals(3)),
+        Column("errors apart", kinds.decimals(2), "apart"),
+        Column("verdict", kinds.FIGURE),
+        Column("other ends", kinds.COUNT, "otherwise"),
+    )
     every = list(found.values())
     sizes = " and ".join(f"{count:,}" for count in sorted({one.runs for one in every}))
     title = f"{sizes} predicted runs, and as many real ones"
-    console.print(printing.table(("case", *columns), rows, columns, title=title))
+    printing.print_table(console, Table.of(every, columns, title))
     printing.print_lines(console, (f"{name:10}{text}" for name, text in summary(every)))
     return int(any(one.apart > 3 or one.otherwise for one in every))

@@ -9,14 +9,15 @@ from rich.console import Console
 from tacit.benchmarks.measure import environment, write_json
 from tacit.parties.learning import fitting
 from tacit.parties.learning.fitting import Job
-from tacit.scenarios.console.printing import table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import print_table
+from tacit.scenarios.console.table import Column, Table, as_markdown
 from tacit.sim.compute import CostTable
 
 __all__ = ["main", "page"]
 
 _BEGIN, _END = "<!-- training costs -->\n", "<!-- end of training costs -->\n"
 _OF_TRAINING = "; of training and inference of networks: "
-_HEAD = ("network", "what is done", "measured, ms", "modelled, ms", "difference")
 
 
 def main(quick: bool = False, json_file: Path | None = None, into: Path | None = None) -> None:
@@ -29,7 +30,7 @@ def main(quick: bool = False, json_file: Path | None = None, into: Path | None =
         seconds = _written(into / "sim/costs.toml", costs)
         path = into / "docs/performance.md"
         path.write_text(page(path.read_text(encoding="utf-8"), jobs, seconds), encoding="utf-8")
-    console.print(table(_HEAD, _rows(jobs, seconds), _HEAD[2:]))
+    print_table(console, _table(jobs, seconds))
     write_json(json_file, environment=environment(["torch"]), jobs=jobs)
 
 
@@ -57,16 +58,21 @@ def page(text: str, jobs: Sequence[Job], seconds: Mapping[str, float]) -> str:
     """The page `text` with a new table of `jobs`, whose modelled times are by the costs `seconds`."""
     before, rest = text.split(_BEGIN)
     after = rest.split(_END)[1]
-    rows = [_HEAD, ("---", "---", "---:", "---:", "---:"), *_rows(jobs, seconds)]
-    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    lines = as_markdown(_table(jobs, seconds)) + "\n"
     made = f"Measured on {datetime.datetime.now(datetime.UTC):%Y-%m-%d} with {_machine()}:\n\n"
     return f"{before}{_BEGIN}{made}{lines}{_END}{after}"
 
 
-def _rows(jobs: Sequence[Job], seconds: Mapping[str, float]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for job in jobs:
-        modelled = sum(count * seconds[name] for name, count in job.work.items())
-        row = f"{1e3 * job.seconds:.2f}", f"{1e3 * modelled:.2f}", f"{100 * (modelled / job.seconds - 1):+.0f}%"
-        found.append((f"`{job.network}`", job.done, *row))
-    return found
+def _table(jobs: Sequence[Job], seconds: Mapping[str, float]) -> Table:
+    def modelled(job: Job) -> float:
+        return sum(count * seconds[name] for name, count in job.work.items())
+
+    milliseconds, more = kinds.decimals(2, factor=1e3), kinds.decimals(0, factor=100, suffix="%", sign="+")
+    columns = (
+        Column("network", of=lambda job: f"`{job.network}`"),
+        Column("what is done", key="done"),
+        Column("measured, ms", milliseconds, "seconds"),
+        Column("modelled, ms", milliseconds, of=modelled),
+        Column("difference", more, of=lambda job: modelled(job) / job.seconds - 1),
+    )
+    return Table.of(jobs, columns)

@@ -47,7 +47,9 @@ from tacit.parties.learning.spec import MODELS, ModelSpec
 from tacit.protocols.federated.experiment import cohorts_of, settings_of
 from tacit.protocols.federated.observer import TrainedRound
 from tacit.protocols.plugins import add_model
-from tacit.scenarios.console.printing import Printed, make_console, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.printing import make_console, print_table
+from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running import runner
 from tacit.scenarios.running.process import spare_for_good
@@ -94,8 +96,8 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     own = [Contender("Tacit", tacit, same=True), Contender("Tacit, pool:2", _by_two_workers, same=True, here=False)]
     standings = measure(size, [*own, *peers(console)])
     normalised = measure(replace(size, normalises=True), own[:1])
-    console.print(_table(size, standings))
-    console.print(_table(replace(size, normalises=True), normalised))
+    print_table(console, _table(size, standings))
+    print_table(console, _table(replace(size, normalises=True), normalised))
     wanted = _TARGETS[1] if quick else _TARGETS[0]
     for one, what in ((standings[1], ""), (normalised[1], " with batch normalisation")):
         ratio = statistics.median(one.share)
@@ -192,17 +194,23 @@ def _standing(size: Size, contender: Contender, pairs: Sequence[tuple[Times, Tim
     return Standing(contender.name, rates, wall, processor if contender.here else [])
 
 
-def _table(size: Size, standings: Sequence[Standing]) -> Printed:
+def _table(size: Size, standings: Sequence[Standing]) -> Table:
     what = f"{size.clients} clients x {size.images} images, {size.cohort} a round, batches of {size.batch}"
     norms = ", with batch normalisation" if size.normalises else ""
     title = f"Rounds of FedAvg a second{norms}: {what}; {size.rounds} rounds in a run"
-    numbers = ("median", "least", "most", "of the plain loop", "by processor time")
-    rows = []
-    for one in standings:
-        rates = [f"{rate:.2f}" for rate in (statistics.median(one.rates), min(one.rates), max(one.rates))]
-        shares = [f"{statistics.median(all_):.3f}" if all_ else "-" for all_ in (one.share, one.processor_share)]
-        rows.append((one.contender, *rates, *shares))
-    return table(("contender", *numbers), rows, numbers, title)
+    columns = (
+        "contender",
+        Column("median", kinds.decimals(2), of=lambda one: statistics.median(one.rates)),
+        Column("least", kinds.decimals(2), of=lambda one: min(one.rates)),
+        Column("most", kinds.decimals(2), of=lambda one: max(one.rates)),
+        Column("of the plain loop", kinds.decimals(3), of=lambda one: statistics.median(one.share)),
+        Column("by processor time", kinds.decimals(3), of=_processor_share),
+    )
+    return Table.of(standings, columns, title)
+
+
+def _processor_share(one: Standing) -> float | None:
+    return statistics.median(one.processor_share) if one.processor_share else None
 
 
 # The inputs of training

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from tacit.sim.units import format_bytes, format_duration, format_joules
 
 __all__ = [
-    "BYTES", "COUNT", "EXACT_BYTES", "FIGURE", "JOULES", "SECONDS", "TEXT", "Kind", "decimals", "share", "significant",
+    "BYTES", "COUNT", "EXACT_BYTES", "FIGURE", "JOULES", "SECONDS", "TEXT", "WHOLE_BYTES", "Kind",
+    "decimals", "share", "significant",
 ]  # fmt: skip
 
 
@@ -26,6 +27,8 @@ FIGURE = Kind(str)
 """Figures that are text already, such as a range."""
 COUNT = Kind("{:,}".format)
 BYTES = Kind(format_bytes, "bytes")
+WHOLE_BYTES = Kind(lambda mean: format_bytes(round(mean)), "bytes")
+"""Means of bytes."""
 EXACT_BYTES = Kind(lambda count: f"{round(count):,}", "bytes")
 SECONDS = Kind(format_duration, "s")
 JOULES = Kind(format_joules, "J")

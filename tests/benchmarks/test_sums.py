@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tacit.benchmarks.measure import read_records
 from tacit.benchmarks.sums import peers, published, run, table
-from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, read_rows, steps_of
+from tacit.benchmarks.sums.table import SUMS, Cell, Row, cells, measured, steps_of
 
 
 def without_fidelity(row: Row) -> Row:
@@ -80,7 +81,7 @@ def test_the_command_writes_a_row_for_each_cell(
     printed = capsys.readouterr()
     assert "10 clients, 500 numbers, network home, real" in printed.out
     assert "3 of 3 cells" in printed.err and "3 cells took" in printed.err and "of CPU time" in printed.err
-    read = read_rows(tmp_path / "sums.csv")
+    read = read_records(tmp_path / "sums.csv", Row)
     assert [row.trace for row in read] == [measured(cell).trace for cell in few]
     for name in ("sums.svg", "sums-recovery.svg"):
         assert "<svg" in (tmp_path / name).read_text(encoding="utf-8")
@@ -139,7 +140,7 @@ def test_the_published_comparison_is_repeated_with_both_kinds_of_waits(
     few = [published.Published(way, lost, 12, 200) for way in published.WAITS for lost in (0, 1)]
     monkeypatch.setattr(published, "cells", lambda quick: few)
     assert run.published_main(False, csv_file=tmp_path / "rows.csv", jobs=1) == 0
-    rows = {(row.sum, row.lost): row for row in published.read_published(tmp_path / "rows.csv")}
+    rows = {(row.sum, row.lost): row for row in read_records(tmp_path / "rows.csv", published.Again)}
     assert {row.outcome for row in rows.values()} == {"completed"} and len(rows) == 4
     for way, waits in (("flamingo", 16), ("secagg+", 65)):
         calm, lossy = rows[way, 0], rows[way, 1]
