@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tacit.benchmarks.measure import environment
+from tacit.scenarios.console.table import Table, as_markdown, columns_of
 from tacit.sim.units import format_bytes, format_duration
 
 PAGES = tuple(Path(__file__).with_name(name) for name in ("performance.md", "prediction.md"))
@@ -69,8 +70,7 @@ def benchmark(*words: str) -> Any:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown; columns after the first are numbers."""
-    ruler = ["---", *("---:" for _ in head[1:])]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ruler, *rows))
+    return as_markdown(Table((head[0], *columns_of(head[1:])), rows))
 
 
 # Parts that depend on the machine

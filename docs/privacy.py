@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.table import Table, as_markdown
 from tacit.scenarios.schema.keys import keys
 
 PAGE = Path(__file__).with_name("privacy.md")
@@ -303,14 +304,9 @@ OPTIONS = (
 )
 
 
-def line(cells: Sequence[str]) -> str:
-    """One line of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
-    return "\n".join([line(columns), line(["---"] * len(columns)), *map(line, rows)])
+    return as_markdown(Table(columns, rows))
 
 
 def goes_with(option: Option, name: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tacit.scenarios.console import kinds, printing
-from tacit.scenarios.console.table import Column, Table, as_csv, columns_of
+from tacit.scenarios.console.table import Column, Table, as_csv, as_records, columns_of
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.reporting.counted import SHOWN, Counted, counted, why_without_formula
@@ -61,15 +61,9 @@ def _print_run(console: Console, run: Counted) -> None:
         printing.print_lines(console, [f"formula   none: {why_without_formula(run.folder)}"])
 
 
-_NAMES = ("messages_up", "bytes_up", "messages_down", "bytes_down")
-_BY_CLIENT = ("messages up", "bytes up", "messages down", "bytes down")
-
-
 def _print_clients(console: Console, folder: Path) -> None:
     """Print a line for each client of a run."""
-    found = client_bytes(folder)
-    columns = ("client", *columns_of(_BY_CLIENT, kinds.COUNT))
-    printing.print_table(console, Table(columns, ((name, *values) for name, values in found.items())))
+    printing.print_table(console, printed.client_table(client_bytes(folder), exact=True))
 
 
 def _print_sweep(console: Console, folder: Path, runs: Sequence[Counted]) -> None:
@@ -122,7 +116,7 @@ def _json(runs: Sequence[Counted]) -> str:
     records = [
         {
             **run.about(), "values": dict(run.values), **run.sums(), "rows": run.lines(),
-            "clients": {name: dict(zip(_NAMES, one, strict=True)) for name, one in client_bytes(run.folder).items()},
+            "clients": {one.pop("client"): one for one in as_records(printed.client_table(client_bytes(run.folder)))},
         }
         for run in runs
     ]  # fmt: skip

@@ -13,7 +13,9 @@ from tacit.scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials,
 from tacit.scenarios.chaos.server_lies import Lie, parse, text
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
 from tacit.scenarios.chaos.server_world import Miniature
-from tacit.scenarios.console.printing import print_lines, table
+from tacit.scenarios.console.kinds import COUNT
+from tacit.scenarios.console.printing import print_lines, print_table
+from tacit.scenarios.console.table import Table, columns_of
 from tacit.scenarios.files.reading import Loaded, read
 from tacit.scenarios.schema.scenario import ScenarioError
 
@@ -64,7 +66,7 @@ def lying_server(
             json.dumps(_record(loaded, plan, found, replays, noise), indent=1) + "\n", encoding="utf-8"
         )
     if found.trials:
-        console.print(table(("sum", "the server", *_COUNTS), _rows(found.trials), _COUNTS))
+        print_table(console, Table(("sum", "the server", *columns_of(_COUNTS, COUNT)), _rows(found.trials)))
     print_lines(console, _noise_lines(noise))
     for breach, replay in zip(found.breaches, replays, strict=True):
         print_lines(console, _lines(breach, replay))
@@ -116,13 +118,13 @@ def _begin(console: Console, loaded: Loaded, sums: Sequence[Miniature]) -> None:
     )
 
 
-def _rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
+def _rows(trials: Sequence[Trial]) -> list[tuple[str | int, ...]]:
     groups: dict[tuple[str, str], list[Trial]] = {}
     for one in trials:
         groups.setdefault((one.sum.label, _behaviour(one)), []).append(one)
     return [
-        (*row, str(len(group)), str(sum(one.outcome.relations for one in group)),
-         str(sum(one.outcome.opened for one in group)), str(sum(bool(one.broken) for one in group)))
+        (*row, len(group), sum(one.outcome.relations for one in group),
+         sum(one.outcome.opened for one in group), sum(bool(one.broken) for one in group))
         for row, group in groups.items()
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from tacit.scenarios.command import stopping
 from tacit.scenarios.command.options import Debug, Seed, Set
 
 if TYPE_CHECKING:
-    from tacit.scenarios.testing.conformance import SumReport
+    from tacit.scenarios.testing.conformance import Case, SumReport
 
 __all__ = ["check_sum"]
 
@@ -36,6 +36,7 @@ def check_sum(
     import msgspec
 
     from tacit.scenarios.console import printing
+    from tacit.scenarios.console.table import Column, Table
     from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.scenarios.testing.conformance import checked
 
@@ -53,17 +54,14 @@ def check_sum(
     if json_file is not None:
         json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     printing.print_lines(console, [f"sum       {report.sum}", ""])
-    console.print(
-        printing.table(
-            ("case", "verdict", "what"), [(one.name, _verdict(one.status), one.how) for one in report.cases], ()
-        )
-    )
+    columns = (Column("case", key="name"), Column("verdict", of=_verdict), Column("what", key="how"))
+    printing.print_table(console, Table.of(report.cases, columns))
     printing.print_lines(console, _conclusion(report))
     return 1 if report.failed else 0
 
 
-def _verdict(status: str) -> str:
-    return status.upper() if status == "failed" else status
+def _verdict(one: "Case") -> str:
+    return one.status.upper() if one.status == "failed" else one.status
 
 
 def _conclusion(report: "SumReport") -> list[str]:

@@ -26,13 +26,14 @@ _NOTES = (
 def list_sets(debug: Debug = False) -> int:
     """List the data sets: points, classes, shape, origin, and the command that downloads a missing one."""
     from tacit.parties.data.sets import DATASETS
-    from tacit.scenarios.console import printing
+    from tacit.scenarios.console import kinds, printing
+    from tacit.scenarios.console.table import Column, Table
 
     rows = [
         (
             name,
             _points(about.train, about.test),
-            str(about.classes),
+            about.classes,
             "x".join(map(str, about.shape)) or "text",
             about.description,
             _origins(name),
@@ -40,9 +41,10 @@ def list_sets(debug: Debug = False) -> int:
         )
         for name, about in DATASETS.items()
     ]
-    columns = ("name", "points", "classes", "shape", "what it is", "from", "on this machine")
+    further = ("shape", "what it is", "from", "on this machine")
+    columns = ("name", Column("points", kinds.FIGURE), Column("classes", kinds.COUNT), *further)
     console = printing.make_console()
-    console.print(printing.table(columns, rows, ("points", "classes")))
+    printing.print_table(console, Table(columns, rows))
     printing.print_lines(console, _NOTES)
     return 0
 

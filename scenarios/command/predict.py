@@ -215,33 +215,42 @@ def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Pred
 
 def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     """Print a line for each combination of values, and the cheapest ones."""
-    from tacit.scenarios.console import printing
+    from tacit.scenarios.console import kinds, printing
+    from tacit.scenarios.console.table import Column, Table, columns_of
     from tacit.scenarios.files.list_fields import label
 
     scenarios = [one.plan.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].plan.values}
     differing = [name for name in found[0].extent if len({one.extent[name] for one in found}) > 1]
-    by_round = ("bytes a round", "time a round") if "rounds" in differing else ()
     ends = any(one.outcome != "completed" for one in found)
     counted = any(one.energy is not None for one in found)
-    lines = [
+    columns = [
+        *columns_of(labels.values(), kinds.TEXT),
+        *columns_of(differing, kinds.COUNT),
+        Column("messages", kinds.COUNT, priority=1),
+        Column("bytes", kinds.COUNT),
+        Column("time", kinds.SECONDS, priority=3),
+        *([Column("bytes a round", kinds.decimals(0))] if "rounds" in differing else ()),
+        *([Column("time a round", kinds.SECONDS, priority=2)] if "rounds" in differing else ()),
+        Column("memory", kinds.BYTES, priority=0),
+        *columns_of(["energy"] * counted, kinds.JOULES),
+        *columns_of(["ends"] * ends, kinds.TEXT),
+    ]
+    rows = [
         [
             *(value for _, value in one.plan.values),
-            *(f"{one.extent[name]:,}" for name in differing),
-            f"{one.sums()['messages']:,}",
-            f"{one.sums()['total']:,}",
-            _in_words(one, By.TIME),
-            *(_a_round(one) if by_round else ()),
-            _in_words(one, By.MEMORY),
-            *([_in_words(one, By.ENERGY)] if counted else ()),
-            *([one.outcome] if ends else ()),
+            *(one.extent[name] for name in differing),
+            one.sums()["messages"],
+            one.sums()["total"],
+            one.virtual_seconds,
+            *(_a_round(one) if "rounds" in differing else ()),
+            one.memory,
+            *([one.energy and one.energy.joules] * counted),
+            *([one.outcome] * ends),
         ]
         for one in found
     ]
-    columns = (*differing, "messages", "bytes", "time", *by_round, "memory", *(["energy"] if counted else ()))
-    optional = ("memory", "messages", "time a round", "time")
-    every = (*labels.values(), *columns, *(["ends"] if ends else ()))
-    console.print(printing.table(every, lines, columns, optional=optional))
+    printing.print_table(console, Table(columns, rows))
     if differing:
         sizes = {name: [one.extent[name] for one in found] for name in differing}
         spans = (f"{name} ({min(some):,} to {max(some):,})" for name, some in sizes.items())
@@ -258,12 +267,10 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
     printing.print_lines(console, [f"cheapest  by {by.value}{among}, {'; or '.join(named)}: {least}"])
 
 
-def _a_round(one: Predicted) -> tuple[str, str]:
-    """The bytes and virtual time of a round, averaged over all rounds."""
+def _a_round(one: Predicted) -> tuple[float | None, float | None]:
+    """The bytes and virtual seconds of a round, averaged over all rounds."""
     rounds = one.extent["rounds"]
-    if not rounds:
-        return "-", "-"
-    return f"{one.sums()['total'] / rounds:,.0f}", format_duration(one.virtual_seconds / rounds)
+    return (one.sums()["total"] / rounds, one.virtual_seconds / rounds) if rounds else (None, None)
 
 
 def _remarks(scenarios: Sequence[Scenario]) -> list[str]:

@@ -178,6 +178,7 @@ def keys(
     With a scenario (file, run folder or name): list each party's device and network settings, the links and the hosts.
     """
     from tacit.scenarios.console import printing
+    from tacit.scenarios.console.table import Column, Table, as_markdown
     from tacit.scenarios.files.shipped import shipped
     from tacit.scenarios.reporting.reference import keys as keys_with
     from tacit.scenarios.schema.scenario import ScenarioError
@@ -191,13 +192,15 @@ def keys(
         return 0
     console = printing.make_console()
     if markdown:
-        columns = ("key", "allowed", "unit", "default", "used by", "what it says")
-        rows = [
-            (key.name, key.type, key.unit, key.default, ", ".join(key.protocols) or "all", key.description)
-            for key in found
-        ]
-        lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-        printing.print_lines(console, ("| " + " | ".join(line) + " |" for line in lines))
+        columns = (
+            Column("key", key="name"),
+            Column("allowed", key="type"),
+            "unit",
+            "default",
+            Column("used by", of=lambda key: ", ".join(key.protocols) or "all"),
+            Column("what it says", key="description"),
+        )
+        printing.print_lines(console, [as_markdown(Table.of(found, columns))])
     else:
         width = min(printing.asked_width() or console.width, _WIDTH)
         printing.print_lines(console, (line for key in found for line in _lines(key, width)))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.sim.units import format_bytes, format_duration, format_joules
+from tacit.sim.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,25 +196,6 @@ def _named(one: Survival, labels: Mapping[str, str]) -> str:
     return ", ".join(f"{labels[key]} = {value}" for key, value in one.values)
 
 
-def _shares(parties: Sequence[tuple[str, int]], runs: int, most: int) -> str:
-    """The first `most` parties with the share of the runs in which each is lost, in words."""
-    more = f" and {len(parties) - most} more" if len(parties) > most else ""
-    return ", ".join(f"{party} ({count / runs:.1%})" for party, count in parties[:most]) + more
-
-
-def _in_words(value: float, name: str) -> str:
-    if name == "seconds":
-        return format_duration(value)
-    if name in ("joules", "most_joules"):
-        return format_joules(value)
-    return format_bytes(value) if name in ("bytes", "memory") else f"{value:.4g}"
-
-
-def _chance(value: float) -> str:
-    """Format a probability with more digits near 0 and 1."""
-    return f"{value:.4f}" if 0.001 <= value <= 0.999 or value in (0, 1) else f"{value:.6f}"
-
-
 def _print_head(console: Console, loaded: Loaded, runs: int, loss: Sequence[str], warning: str) -> None:
     """Print, before the runs, their number, the losses, and the `warning` about too few runs, if any."""
     from tacit.scenarios.console import printing
@@ -257,35 +238,31 @@ _ROWS = (
 def _print_survival(console: Console, one: Survival, survive: float | None) -> None:
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting import printed
+    from tacit.scenarios.reporting.survival_tables import CHANCE, distributions, losses, shares
 
     share = f"{one.survived:,} of {one.runs:,} runs"
-    lines = [f"survives  {_chance(one.probability)}   ({share}; {one.in_words})"]
+    lines = [f"survives  {CHANCE.show(one.probability)}   ({share}; {one.in_words})"]
     lines.append(f"          a run survives if it {one.need}")
     if one.completed != one.survived:
-        lines.append(f"completes {_chance(one.completed / one.runs)}   ({one.completed:,} of {one.runs:,} runs)")
+        lines.append(f"completes {CHANCE.show(one.completed / one.runs)}   ({one.completed:,} of {one.runs:,} runs)")
     if one.exact is not None:
-        lines.append(f"exact     {_chance(one.exact.probability)}   ({one.exact.why}: a run needs {one.exact.need})")
+        exact = CHANCE.show(one.exact.probability)
+        lines.append(f"exact     {exact}   ({one.exact.why}: a run needs {one.exact.need})")
     if survive is not None:
         lines.append(f"target    {one.verdict(survive)}")
     printing.print_lines(console, lines)
-    rows = []
-    for title, name in _ROWS:
-        for over, survived in (("all runs", False), ("runs that survive", True)):
-            figure = one.figure(name, survived=survived)
-            if figure is None or (survived and one.survived == one.runs):
-                continue
-            values = (figure.mean, figure.median, figure.percentile_95, figure.maximum)
-            rows.append([f"{title}, {over}", *(_in_words(value, name) for value in values)])
-    columns = ("mean", "median", "95th percentile", "maximum")
-    console.print(printing.table(("", *columns), rows, columns, optional=("maximum", "median")))
-    if steps := one.steps():
-        rows = [
-            [step, f"{count / one.runs:.1%}", f"{mean:.4g}", _shares(one.parties_at(step), one.runs, _FEW)]
-            for step, count, mean in steps[: 2 * _SHOWN]
-        ]
-        heads = ("lost at", "runs", "losses a run", "most often")
-        console.print(printing.table(heads, rows, heads[1:3], optional=("most often",)))
-        printing.print_lines(console, [f"lost      {_shares(one.parties(), one.runs, _SHOWN)}"])
+    figures = [
+        (f"{title}, {over}", name, one.figure(name, survived=survived))
+        for title, name in _ROWS
+        for over, survived in (("all runs", False), ("runs that survive", True))
+        if not survived or one.survived != one.runs
+    ]
+    printing.print_table(console, distributions(figures))
+    if one.steps():
+        made = losses(one, _FEW)
+        del made.rows[2 * _SHOWN :]
+        printing.print_table(console, made)
+        printing.print_lines(console, [f"lost      {shares(one.parties(), one.runs, _SHOWN)}"])
     else:
         printing.print_lines(console, ["lost      nobody in any run"])
     printing.print_lines(
@@ -299,8 +276,10 @@ def _print_choices(
     console: Console, found: Sequence[Survival], chosen: Survival | None, by: str, survive: float | None
 ) -> None:
     """Print a line for each combination of values, and the cheapest one that survives."""
-    from tacit.scenarios.console import printing
+    from tacit.scenarios.console import kinds, printing
+    from tacit.scenarios.console.table import Column, Table, columns_of
     from tacit.scenarios.files.list_fields import label
+    from tacit.scenarios.reporting.survival_tables import CHANCE, KINDS
     from tacit.scenarios.sweeping.survival import COSTS, left_open
 
     scenarios = [one.loaded.scenario for one in found]
@@ -309,33 +288,31 @@ def _print_choices(
     private = any(one.figure("epsilon") is not None for one in found)
     rows = []
     for one in found:
-        low, high = one.interval
-        cells = [*(value for _, value in one.values), _chance(one.probability), f"{_chance(low)} to {_chance(high)}"]
-        if exact:
-            cells.append("-" if one.exact is None else _chance(one.exact.probability))
-        for name in ("bytes", "seconds"):
-            figure = one.figure(name, survived=True)
-            cells += ["-", "-"] if figure is None else [
-                _in_words(figure.mean, name), _in_words(figure.percentile_95, name)
-            ]  # fmt: skip
-        lost = one.figure("rounds_lost")
-        cells.append("-" if lost is None else f"{lost.mean:.4g}")
-        if private:
-            figure = one.figure("epsilon")
-            cells += ["-", "-"] if figure is None else [f"{figure.median:.4g}", f"{figure.percentile_95:.4g}"]
-        if energy:
-            figure = one.figure("joules", survived=True)
-            cells += ["-", "-"] if figure is None else [
-                format_joules(figure.mean), format_joules(figure.percentile_95)
-            ]  # fmt: skip
-        rows.append(cells)
-    columns = (
-        "survives", "95 % interval", *(["exact"] if exact else []), "bytes", "bytes, 95 %", "time", "time, 95 %",
-        "rounds lost", *(["epsilon", "epsilon, 95 %"] if private else []),
-        *(["energy", "energy, 95 %"] if energy else []),
-    )  # fmt: skip
-    optional = ("energy, 95 %", "time, 95 %", "bytes, 95 %", "exact")
-    console.print(printing.table((*labels.values(), *columns), rows, columns, optional=optional))
+        costs = [one.figure(name, survived=True) for name in ("bytes", "seconds")]
+        lost, epsilon, joules = one.figure("rounds_lost"), one.figure("epsilon"), one.figure("joules", survived=True)
+        rows.append([
+            *(value for _, value in one.values), one.probability, one.interval,
+            *([one.exact and one.exact.probability] * exact),
+            *(value for cost in costs for value in (cost and cost.mean, cost and cost.percentile_95)),
+            lost and lost.mean,
+            *((epsilon and epsilon.median, epsilon and epsilon.percentile_95) * private),
+            *((joules and joules.mean, joules and joules.percentile_95) * energy),
+        ])  # fmt: skip
+    interval = kinds.Kind(lambda ends: f"{CHANCE.show(ends[0])} to {CHANCE.show(ends[1])}")
+    columns = [
+        *labels.values(),
+        Column("survives", CHANCE),
+        Column("95 % interval", interval),
+        *([Column("exact", CHANCE, priority=3)] * exact),
+        Column("bytes", kinds.BYTES),
+        Column("bytes, 95 %", kinds.BYTES, priority=2),
+        Column("time", kinds.SECONDS),
+        Column("time, 95 %", kinds.SECONDS, priority=1),
+        Column("rounds lost", KINDS["rounds_lost"]),
+        *(columns_of(("epsilon", "epsilon, 95 %"), KINDS["epsilon"]) * private),
+        *((Column("energy", kinds.JOULES), Column("energy, 95 %", kinds.JOULES, priority=0)) * energy),
+    ]
+    printing.print_table(console, Table(columns, rows))
     of_all = "rounds lost, and the median and 95th percentile of epsilon, are" if private else "rounds lost are"
     lines = [f"figures   costs are of the runs that survive; {of_all} of all"]
     lines += [f"survives  a run survives if it {need}" for need in dict.fromkeys(one.need for one in found)]
@@ -343,7 +320,7 @@ def _print_choices(
     if chosen is None:
         lines.append(f"cheapest  none: no combination {wanted}")
     else:
-        cost = _in_words(chosen.cost(COSTS[by]), COSTS[by])
+        cost = KINDS[COSTS[by]].show(chosen.cost(COSTS[by]))
         wanted = wanted.replace("survives", "survive")
         lines.append(f"cheapest  by {by}, of those that {wanted}, {_named(chosen, labels)}: {cost}")
     if survive is not None:

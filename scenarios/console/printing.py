@@ -12,11 +12,10 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tacit.scenarios.console.kinds import FIGURE, TEXT
-from tacit.scenarios.console.table import Column, Table
+from tacit.scenarios.console.table import Table
 from tacit.sim.grammar import in_number
 
-__all__ = ["Printed", "asked_width", "make_console", "print_lines", "print_table", "table", "visible", "write_text"]
+__all__ = ["Printed", "asked_width", "make_console", "print_lines", "print_table", "visible", "write_text"]
 
 _PLAIN_WIDTH = 120
 """The width of a terminal that reports none, and without a terminal that of a table whose content is not wider."""
@@ -171,19 +170,3 @@ def _total(widths: Iterable[int]) -> int:
 def print_table(console: Console, made: Table) -> None:
     """Print a table as wide as the terminal allows."""
     console.print(Printed(made))
-
-
-def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    numbers: Sequence[str] = (),
-    title: str | None = None,
-    optional: Sequence[str] = (),
-) -> Printed:
-    """Make a table of texts; columns in `numbers` are right-aligned, those in `optional` are left out on narrow
-    terminals."""
-    typed = [
-        Column(name, FIGURE if name in numbers else TEXT, priority=optional.index(name) if name in optional else None)
-        for name in columns
-    ]
-    return Printed(Table(typed, rows, title or ""))

@@ -7,6 +7,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from tacit.parties.datasets.catalogue import BUNDLED
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Column, Table, as_markdown, columns_of
 from tacit.scenarios.running.folder import Result
 from tacit.sim.units import format_bytes, format_duration
 
@@ -120,7 +122,7 @@ If Tacit is installed already, `python repeat.py` uses that installation.
 `python repeat.py` prints for each run that it is the same, or the values that differ. The exit code is 0 if all runs
 are the same.
 
-{chr(10).join(_rows(runs))}
+{_table(runs)}
 
 {_beyond(runs)}
 
@@ -150,31 +152,37 @@ def _data(runs: Sequence[Packed]) -> str:
     files = {(one["path"], one["sha256"]) for run in runs for one in run.files}
     if not files:
         return " ".join([*text, "No other data is needed."])
-    rows = [f"| `{path}` | `{digest}` |" for path, digest in sorted(files)]
-    return "\n".join([*text, "Files that scenarios read:", "", "| file | SHA-256 |", "| --- | --- |", *rows])
+    rows = ((f"`{path}`", f"`{digest}`") for path, digest in sorted(files))
+    return "\n".join([*text, "Files that scenarios read:", "", as_markdown(Table(("file", "SHA-256"), rows))])
 
 
-def _rows(runs: Sequence[Packed]) -> list[str]:
+def _table(runs: Sequence[Packed]) -> str:
     scores = [*dict.fromkeys(run.result.score for run in runs)]
-    head = ("run", "protocol", "seed", "outcome", "lost", *scores, "virtual time", "bytes", "trace hash")
-    rows: list[tuple[str, ...]] = [head, ("---",) * len(head)]
+    columns = (
+        *("run", "protocol", "seed", "outcome", "lost"),
+        *columns_of(scores, kinds.decimals(4)),
+        Column("virtual time", kinds.SECONDS),
+        Column("bytes", kinds.BYTES),
+        "trace hash",
+    )
+    made = Table(columns)
     for run in runs:
         result, lost = run.result, sorted({loss.party for loss in run.result.lost})
         values = [result.scored if name == result.score else None for name in scores]
-        rows.append(
+        made.rows.append(
             (
                 f"`{run.name}`",
                 run.table["protocol"]["name"],
                 str(result.seed),
                 result.outcome,
                 _listed(lost),
-                *("-" if value is None else f"{value:.4f}" for value in values),
-                format_duration(result.virtual_seconds),
-                format_bytes(result.bytes_total),
+                *values,
+                result.virtual_seconds,
+                result.bytes_total,
                 f"`{result.trace_hash[:16]}`",
             )
         )
-    return ["| " + " | ".join(row) + " |" for row in rows]
+    return as_markdown(made)
 
 
 def _listed(lost: Sequence[str]) -> str:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from html import escape
 from typing import Any, SupportsFloat
 
-from tacit.scenarios.console.kinds import BYTES, FIGURE, SECONDS, TEXT, Kind
+from tacit.scenarios.console.kinds import BYTES, SECONDS, Kind
 from tacit.scenarios.console.table import Column, Quantity, Table
 from tacit.sim.grammar import in_number
 
 __all__ = [
-    "Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "quantity", "seconds_of", "table",
+    "Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "quantity", "seconds_of",
 ]  # fmt: skip
 
 
@@ -101,20 +101,6 @@ def _cell(column: Column, value: Any) -> Html:
 def _broken(text: str) -> Html:
     """Text whose line feeds are line breaks; HTML unchanged."""
     return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
-
-
-def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    numbers: Sequence[str] = (),
-    *,
-    title: str,
-    sums: Iterable[Sequence[str]] = (),
-    marked: int | None = None,
-) -> Html:
-    """A table of texts, in which the columns in `numbers` are right-aligned."""
-    typed = [Column(name, FIGURE if name in numbers else TEXT) for name in columns]
-    return of_table(Table(typed, rows, title, sums=sums), marked=marked)
 
 
 def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:

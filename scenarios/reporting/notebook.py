@@ -73,7 +73,9 @@ def _recorded(result: Result) -> RecordedRun:
 
 
 def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
-    from tacit.scenarios.reporting.html import bytes_of, number, table
+    from tacit.scenarios.console import kinds
+    from tacit.scenarios.console.table import Column, Table
+    from tacit.scenarios.reporting.html import of_table
 
     sums: dict[str, list[int]] = {}
     for row in rows:
@@ -86,14 +88,10 @@ def _bytes_by_step(rows: Sequence[ByteRow]) -> Html:
         others = [pair for step, pair in shown if step not in few]
         rest = [sum(column) for column in zip(*others, strict=True)]
         shown = [*((step, pair) for step, pair in shown if step in few), (f"{len(others)} other steps", rest)]
-    total = [sum(column) for column in zip(*sums.values(), strict=True)] or [0, 0]
-    lines = [
-        (step, number(messages, f"{messages:,}"), bytes_of(size))
-        for step, (messages, size) in [*shown, ("all steps", total)]
-    ]
-    return table(
-        ("step", "messages", "bytes"), lines[:-1], ("messages", "bytes"), title="bytes by step", sums=lines[-1:]
-    )
+    whole = [sum(column) for column in zip(*sums.values(), strict=True)] or [0, 0]
+    columns = ("step", Column("messages", kinds.COUNT), Column("bytes", kinds.BYTES))
+    lines = ((step, *pair) for step, pair in shown)
+    return of_table(Table(columns, lines, "bytes by step", sums=[("all steps", *whole)]))
 
 
 @cache

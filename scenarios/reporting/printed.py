@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # importing sweeps imports the whole simulator
 __all__ = [
     "absences_of",
     "byte_table",
+    "client_table",
     "energy_line",
     "energy_table",
     "formula_lines",
@@ -111,6 +112,14 @@ def byte_table(
         compared = ("for comparison", "as many of FedAvg's models", messages, messages * model)
         result.sums.append([*compared, *([""] * (len(columns) - len(compared)))])
     return result
+
+
+def client_table(counts: Mapping[str, Sequence[int]], *, exact: bool = False) -> Table:
+    """The messages and bytes that each client sends, up, and receives, down."""
+    kind = kinds.EXACT_BYTES if exact else kinds.BYTES
+    of_way = ((Column(f"messages {way}", kinds.COUNT), Column(f"bytes {way}", kind)) for way in ("up", "down"))
+    columns = ("client", *(column for pair in of_way for column in pair))
+    return Table(columns, ((name, *some) for name, some in counts.items()))
 
 
 def energy_line(energy: Energy) -> Labelled:

@@ -1,9 +1,9 @@
 """The page of one run."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,23 +11,28 @@ from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.released import randomised_lines
 from tacit.protocols.privacy.spent import privacy_lines
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Column, Table, columns_of
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.counted import why_without_formula
 from tacit.scenarios.reporting.html import (
     Html,
-    bytes_of,
     details,
     element,
     facts,
     join,
-    number,
     of_table,
-    seconds_of,
-    table,
 )
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import party_tables
-from tacit.scenarios.reporting.printed import byte_table, energy_line, energy_table, formula_lines, message_lines
+from tacit.scenarios.reporting.printed import (
+    byte_table,
+    client_table,
+    energy_line,
+    energy_table,
+    formula_lines,
+    message_lines,
+)
 from tacit.scenarios.reporting.recorded import RecordedRun
 from tacit.scenarios.reporting.verdict import remarks, verdict, warnings_of
 from tacit.scenarios.running.folder import FolderError, client_bytes, formula_errors, message_bytes
@@ -40,7 +45,7 @@ from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
 from tacit.sim.labelled import Labelled
 from tacit.sim.setting_error import Problem
-from tacit.sim.units import format_bytes, format_joules
+from tacit.sim.units import format_bytes
 
 __all__ = ["byte_section", "curve_section", "run_page", "timeline_of"]
 
@@ -136,26 +141,20 @@ def _clients(found: Mapping[str, Counts]) -> Iterator[Html]:
     """The messages and bytes of each client up and down; of many clients the means and the extremes."""
     if not found:
         return
-    heads = ("client", "messages up", "bytes up", "messages down", "bytes down")
-    rows: list[Sequence[str | Html]]
     if len(found) <= _PARTIES:
-        rows = [_client(name, counts) for name, counts in found.items()]
+        rows: dict[str, Sequence[int]] = dict(found)
     else:
         means = tuple(round(statistics.fmean(column)) for column in zip(*found.values(), strict=True))
-        rows = [_client(f"mean of {len(found):,} clients", means)]
+        rows = {f"mean of {len(found):,} clients": means}
         for place, way in ((1, "up"), (3, "down")):
             for word, choose in (("least", min), ("most", max)):
                 name = choose(found, key=lambda name: found[name][place])
-                rows.append(_client(f"{word} bytes {way}: {name}", found[name]))
+                rows[f"{word} bytes {way}: {name}"] = found[name]
     yield element("h3", "By client")
-    yield table(heads, rows, heads[1:], title="messages and bytes by client")
+    yield of_table(client_table(rows), "messages and bytes by client")
     more = "" if len(found) <= _PARTIES else " All clients are in the table of tacit bytes --by client."
     what = "Each message counts once, as it is sent and as it is delivered, without retransmissions and headers of TCP."
     yield element("p", what + more, class_="note")
-
-
-def _client(name: str, counts: Sequence[int]) -> Sequence[str | Html]:
-    return [name, *(bytes_of(value) if place % 2 else f"{value:,}" for place, value in enumerate(counts))]
 
 
 def _steps(run: RecordedRun) -> Html:
@@ -198,10 +197,10 @@ def _matrix(traffic: Traffic) -> Iterable[Html]:
     yield _map_of(names, sums)
     sent = {name: sum(size for (sender, _), size in sums.items() if sender == name) for name in names}
     received = {name: sum(size for (_, receiver), size in sums.items() if receiver == name) for name in names}
-    rows = [[name, *(_size(sums.get((name, other))) for other in names), _size(sent[name])] for name in names]
-    total = [["all senders", *map(_size, received.values()), _size(sum(sums.values()))]]
-    heads = ["from \\ to", *names, "all receivers"]
-    found = table(heads, rows, heads[1:], title="bytes from each sender to each receiver", sums=total)
+    rows = [[name, *(sums.get((name, other)) for other in names), sent[name]] for name in names]
+    total = [["all senders", *received.values(), sum(sums.values())]]
+    sizes = (Column(name, kinds.EXACT_BYTES, missing="") for name in (*names, "all receivers"))
+    found = of_table(Table(("from \\ to", *sizes), rows, "bytes from each sender to each receiver", sums=total))
     yield details("These bytes as a table" + (", by groups of parties" if shared else ""), found, printed=False)
 
 
@@ -221,10 +220,6 @@ def _map_of(names: Sequence[str], sums: Mapping[tuple[str, str], int]) -> Html:
     cells = [(s, r, float(size), f"{s} to {r}: {format_bytes(size)}") for (s, r), size in sums.items()]
     title = f"Bytes from each party to each other, end to end, {more}"
     return charts.heat_map(cells, (names, names), title, ("sender", "receiver"))
-
-
-def _size(count: int | None) -> Html:
-    return Html("") if count is None else number(count, f"{count:,}")
 
 
 def _groups(parties: Sequence[str]) -> dict[str, str]:
@@ -277,15 +272,17 @@ def _classes(run: RecordedRun) -> Iterator[Html]:
     for where, classes in found.items():
         if not classes:
             continue
-        heads = ("class", "recall", "precision", "F1", "points")
-        rows = [
-            (name, *(number(one[key], f"{one[key]:.4f}") for key in ("recall", "precision", "f1")),
-             number(one["points"], f"{one['points']:,.0f}"))
-            for name, one in classes.items()
-        ]  # fmt: skip
-        made = table(heads, rows, heads[1:], title=f"the classes {where}")
+        figure = kinds.decimals(4)
+        columns = (
+            "class",
+            *columns_of(("recall", "precision"), figure),
+            Column("F1", figure, "f1"),
+            Column("points", kinds.decimals(0)),
+        )
+        records = ({"class": name, **one} for name, one in classes.items())
+        made = of_table(Table.of(records, columns, f"the classes {where}"))
         yield element("h3", f"By class, {where}")
-        yield details(f"All {len(rows)} classes", made) if len(rows) > _CLASSES else made
+        yield details(f"All {len(classes)} classes", made) if len(classes) > _CLASSES else made
 
 
 def _of_score(runs: Sequence[RecordedRun]) -> list[Html]:
@@ -343,27 +340,27 @@ def _curves(runs: Sequence[RecordedRun]) -> dict[str, list[charts.Series]]:
 
 
 def _rounds(run: RecordedRun) -> Html:
-    problem = ("problem",) if any(one["problem"] for one in run.rounds) else ()
     figures = [name for name in run.figures if name not in run.rounds[0]][:_FIGURES] if run.rounds else []
-    columns = ("round", "began", "took", "called", "answers", run.score, *figures, "messages", "bytes", *problem)
-    rows = [
-        (
-            str(one["round"]), seconds_of(one["began"]), "-" if one["seconds"] is None else seconds_of(one["seconds"]),
-            str(one["called"]), str(one["answers"]),
-            _figure(run.scores.get(one["round"])), *(_figure(run.figures[name].get(one["round"])) for name in figures),
-            f"{one['messages'] or 0:,}", bytes_of(one["bytes"] or 0), *([one["problem"] or ""] if problem else []),
-        )
-        for one in run.rounds
-    ]  # fmt: skip
-    shown = rows
-    if len(rows) > _ROUNDS:
-        left_out = (f"... {len(rows) - _ROUNDS} more, in rounds.csv", *[""] * (len(columns) - 1))
-        shown = [*rows[: _ROUNDS // 2], left_out, *rows[-_ROUNDS // 2 :]]
-    return table(columns, shown, columns[: 8 + len(figures)], title="the rounds")
+    columns = [
+        Column("round", kinds.COUNT),
+        Column("began", kinds.SECONDS),
+        Column("took", kinds.SECONDS, "seconds"),
+        *columns_of(("called", "answers"), kinds.COUNT),
+        Column(run.score, kinds.decimals(4), of=lambda one: run.scores.get(one["round"])),
+        *(Column(name, kinds.decimals(4), of=_value_of(run.figures[name])) for name in figures),
+        Column("messages", kinds.COUNT, of=lambda one: one["messages"] or 0),
+        Column("bytes", kinds.BYTES, of=lambda one: one["bytes"] or 0),
+        *columns_of(["problem"] * any(one["problem"] for one in run.rounds), kinds.TEXT),
+    ]
+    made = Table.of(run.rounds, columns, "the rounds")
+    if len(made.rows) > _ROUNDS:
+        left_out = (f"... {len(made.rows) - _ROUNDS} more, in rounds.csv", *[""] * (len(columns) - 1))
+        made.rows[_ROUNDS // 2 : -_ROUNDS // 2] = [left_out]
+    return of_table(made)
 
 
-def _figure(value: float | None) -> Html | str:
-    return "-" if value is None else number(value, f"{value:.4f}")
+def _value_of(figures: Mapping[int, float]) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda one: figures.get(one["round"])
 
 
 def _energy(run: RecordedRun) -> Html | None:
@@ -371,18 +368,20 @@ def _energy(run: RecordedRun) -> Html | None:
     energy = None if run.result is None else run.result.energy
     if energy is None:
         return None
-    rows = [
-        (party, *map(format_joules, (one.radio, one.tail, one.processor, one.joules)))
-        for party, one in energy.clients.items()
-    ]
-    columns = ("client", "radio", "radio tail", "processor", "together")
-    each = table(columns, rows, columns[1:], title="energy of each client")
+    columns = (
+        Column("client", of=lambda one: one[0]),
+        Column("radio", kinds.JOULES, of=lambda one: one[1].radio),
+        Column("radio tail", kinds.JOULES, of=lambda one: one[1].tail),
+        Column("processor", kinds.JOULES, of=lambda one: one[1].processor),
+        Column("together", kinds.JOULES, of=lambda one: one[1].joules),
+    )
+    each = of_table(Table.of(energy.clients.items(), columns, "energy of each client"))
     return join(
         [
             element("p", f"{energy_line(energy).text}."),
             element("h3", "By class of devices"),
             of_table(energy_table(energy), "energy by class of devices, the mean of a client"),
-            *([details("Each client", each, opened=len(rows) <= 20)] if rows else []),
+            *([details("Each client", each, opened=len(energy.clients) <= 20)] if energy.clients else []),
             element("p", "The server's energy is not counted. Model and sources: docs/devices.md.", class_="note"),
         ]
     )
@@ -451,4 +450,5 @@ def _chosen(run: RecordedRun) -> Html | None:
         if key not in ("title", "name") and (defaults.get(key) != value or key.endswith(".kind"))
     ]
     rows = [(element("code", key), element("code", toml(value))) for key, value in chosen]
-    return table(("key set by the user or by other keys", "value"), rows, title="keys set by the user or by other keys")
+    made = Table(("key set by the user or by other keys", "value"), rows, "keys set by the user or by other keys")
+    return of_table(made)

@@ -2,13 +2,16 @@
 step."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Column, Table, columns_of
 from tacit.scenarios.reporting import charts
-from tacit.scenarios.reporting.html import Html, bytes_of, element, join, number, of_table, seconds_of, table
+from tacit.scenarios.reporting.html import Html, element, join, of_table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.parties import device_table
+from tacit.scenarios.reporting.survival_tables import KINDS, distributions, losses
 from tacit.scenarios.sweeping.survival import Survival, left_open
-from tacit.sim.units import format_joules
 
 __all__ = ["survival_page"]
 
@@ -20,6 +23,8 @@ _PARTIES = 12
 
 _SERIES = 6
 """The most combinations that are drawn."""
+
+_SHARE = Column("share of runs", kinds.share(1))
 
 _FIGURES = (
     ("bytes", "bytes", "bytes"),
@@ -91,25 +96,16 @@ def _survival(found: Sequence[Survival], chosen: Survival | None, by: str, survi
     parts += [element("p", need) for need in needs]
     parts += [element("p", f"Loss: {one.words()}.") for one in found[0].dropouts]
     exact = any(one.exact is not None for one in found)
-    chances = []
-    for one in found:
-        low, high = one.interval
-        cells = [
-            _named(one), f"{one.survived:,} of {one.runs:,}", f"{one.completed:,} of {one.runs:,}",
-            number(one.probability, f"{one.probability:.4f}"), f"{low:.4f} to {high:.4f}",
-        ]  # fmt: skip
-        if exact:
-            cells.append("-" if one.exact is None else number(one.exact.probability, f"{one.exact.probability:.4f}"))
-        chances.append(cells)
+    interval = kinds.Kind(lambda ends: "{:.4f} to {:.4f}".format(*ends))
     columns = (
-        "",
-        "runs that survive",
-        "runs that complete",
-        "share that survives",
-        "95 % interval",
-        *(["exact"] if exact else []),
+        Column("", of=_named),
+        Column("runs that survive", kinds.FIGURE, of=lambda one: f"{one.survived:,} of {one.runs:,}"),
+        Column("runs that complete", kinds.FIGURE, of=lambda one: f"{one.completed:,} of {one.runs:,}"),
+        Column("share that survives", kinds.decimals(4), "probability"),
+        Column("95 % interval", interval, "interval"),
+        *([Column("exact", kinds.decimals(4), of=lambda one: one.exact and one.exact.probability)] * exact),
     )
-    parts += [table(columns, chances, columns[1:], title="survival"), _costs(found)]
+    parts += [of_table(Table.of(found, columns), "survival"), _costs(found)]
     parts.append(element("p", "Costs are of the runs that survive; lost rounds and epsilon of all.", class_="note"))
     return join(parts)
 
@@ -120,26 +116,16 @@ def _costs(found: Sequence[Survival]) -> Html:
     names = ("bytes", "seconds", "rounds_lost", *further)
     heads = {"seconds": "time", "rounds_lost": "rounds lost", "joules": "energy"}
     of_all = ("rounds_lost", "epsilon")
+    columns = [Column("")]
+    for name in names:
+        head = heads.get(name, name)
+        columns += columns_of((f"{head}, mean", f"{head}, 95 %"), KINDS[name])
     rows = []
     for one in found:
-        figures = [(name, one.figure(name, survived=name not in of_all)) for name in names]
-        shown = [
-            ["-", "-"] if figure is None else [_shown(name, figure.mean), _shown(name, figure.percentile_95)]
-            for name, figure in figures
-        ]
-        rows.append([_named(one), *(cell for pair in shown for cell in pair)])
-    columns = tuple(
-        head for name in names for head in (f"{heads.get(name, name)}, mean", f"{heads.get(name, name)}, 95 %")
-    )
-    return table(("", *columns), rows, columns, title="costs")
-
-
-def _shown(name: str, value: float) -> Html:
-    if name == "bytes":
-        return bytes_of(round(value))
-    if name in ("joules", "most_joules"):
-        return number(value, format_joules(value))
-    return seconds_of(value) if name == "seconds" else number(value, f"{value:.4g}")
+        figures = [one.figure(name, survived=name not in of_all) for name in names]
+        costs = ((None, None) if one is None else (one.mean, one.percentile_95) for one in figures)
+        rows.append([_named(one), *(value for pair in costs for value in pair)])
+    return of_table(Table(columns, rows, "costs"))
 
 
 def _distributions(found: Sequence[Survival]) -> Html:
@@ -163,15 +149,8 @@ def _distributions(found: Sequence[Survival]) -> Html:
     notes = []
     if len(found) > _SERIES:
         notes.append(element("p", f"The first {_SERIES} of {len(found)} combinations.", class_="note"))
-    rows = []
-    for one in found:
-        for title, name, _ in _FIGURES:
-            figure = one.figure(name)
-            if figure is not None:
-                values = (figure.mean, figure.median, figure.percentile_95, figure.maximum)
-                rows.append([f"{_named(one)}: {title}", *(_shown(name, value) for value in values)])
-    columns = ("", "mean", "median", "95th percentile", "maximum")
-    return join([charts.panels(*drawn), *notes, table(columns, rows, columns[1:], title="over all runs")])
+    every = ((f"{_named(one)}: {title}", name, one.figure(name)) for one in found for title, name, _ in _FIGURES)
+    return join([charts.panels(*drawn), *notes, of_table(distributions(every), "over all runs")])
 
 
 def _shares(one: Survival, name: str) -> list[tuple[float, float, None]]:
@@ -196,21 +175,16 @@ def _devices(one: Survival, several: bool) -> Html:
 
 
 def _losses(one: Survival, several: bool) -> Html:
-    steps, parties = one.steps(), one.parties()
+    parties = one.parties()
     head = element("h3", _named(one)) if several else None
-    if not steps:
+    if not one.steps():
         return join([head, element("p", "Nobody is lost in any run.")])
-    rows = []
-    for step, count, mean in steps:
-        most = [f"{party} ({times / one.runs:.1%})" for party, times in one.parties_at(step)[:_SERIES]]
-        rows.append([step, f"{count / one.runs:.1%}", f"{mean:.4g}", ", ".join(most)])
-    columns = ("lost at", "share of runs", "losses a run", "most often")
-    by_step = table(columns, rows, columns[1:3], title="steps")
-    shares = [[party, f"{count / one.runs:.1%}"] for party, count in parties[:_PARTIES]]
+    by_step = of_table(losses(one, _SERIES), "steps")
+    shares: list[tuple[str, Any]] = [(party, count / one.runs) for party, count in parties[:_PARTIES]]
     if others := parties[_PARTIES:]:
         fewest, greatest = others[-1][1] / one.runs, others[0][1] / one.runs
-        shares.append([f"and {len(others):,} more", f"{fewest:.1%} to {greatest:.1%}"])
-    by_party = table(("party", "share of runs"), shares, ("share of runs",), title="parties")
+        shares.append((f"and {len(others):,} more", f"{fewest:.1%} to {greatest:.1%}"))
+    by_party = of_table(Table(("party", _SHARE), shares), "parties")
     note = element("p", "All parties are in the file that --json writes.", class_="note") if others else None
     return join([head, by_step, by_party, note])
 
@@ -219,5 +193,5 @@ def _endings(one: Survival, several: bool) -> Html:
     head = element("h3", _named(one)) if several else None
     if not (endings := one.endings()):
         return join([head, element("p", "All runs survive.")])
-    rows = [[reason, f"{count / one.runs:.1%}"] for reason, count in endings]
-    return join([head, table(("end", "share of runs"), rows, ("share of runs",), title="ends of runs")])
+    rows = ((reason, count / one.runs) for reason, count in endings)
+    return join([head, of_table(Table(("end", _SHARE), rows), "ends of runs")])

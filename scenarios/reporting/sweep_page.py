@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.spent import caveats_of
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Column, Table, columns_of
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.reporting import charts
-from tacit.scenarios.reporting.html import Html, bytes_of, details, element, join, number, of_table, seconds_of, table
+from tacit.scenarios.reporting.html import Html, details, element, join, of_table
 from tacit.scenarios.reporting.page import Section, page
 from tacit.scenarios.reporting.printed import sweep_lines, sweep_table
 from tacit.scenarios.reporting.recorded import scenario_of
@@ -210,7 +213,7 @@ def _axis(values: Sequence[str]) -> _Axis:
 def _tabled(made: Written) -> Html:
     """The table that the sweep filled in: title, facts, rows and remarks."""
     paragraphs = [element("p", text) for text in (made.title, made.command, made.facts)]
-    shown = table(made.columns, made.rows, title="the table of the sweep")
+    shown = of_table(Table(made.columns, made.rows, "the table of the sweep"))
     remarks = element("ul", *(element("li", line) for line in made.remarks)) if made.remarks else None
     return join([*paragraphs, shown, remarks])
 
@@ -218,21 +221,27 @@ def _tabled(made: Written) -> Html:
 def _every(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> Html:
     keys = list(dict.fromkeys(key for _, values, _ in runs for key, _ in values))
     scores = [*dict.fromkeys(result.score for *_, result in runs if result is not None)] or [ACCURACY]
-    figures = ("seed", *scores, "virtual time", "bytes")
-    columns = [*(label(key, scenarios) for key in keys), "seed", "outcome", *figures[1:], "lost", "folder"]
-    rows = []
+    columns = (
+        *columns_of((label(key, scenarios) for key in keys), kinds.TEXT),
+        Column("seed", kinds.FIGURE),
+        Column("outcome"),
+        *columns_of(scores, kinds.decimals(4)),
+        Column("virtual time", kinds.SECONDS),
+        Column("bytes", kinds.BYTES),
+        *columns_of(("lost", "folder"), kinds.TEXT),
+    )
+    rows: list[Sequence[Any]] = []
     for path, values, result in runs:
         known = dict(values)
         cells = [known.get(key, "") for key in keys]
         if result is None:
-            rows.append([*cells, "", "no result", *["-"] * len(scores), "-", "-", "", path.name])
+            rows.append([*cells, "", "no result", *[None] * len(scores), None, None, "", path.name])
             continue
         scored = [result.scored if name == result.score else None for name in scores]
-        shown = ["-" if value is None else number(value, f"{value:.4f}") for value in scored]
         lost = ", ".join(dict.fromkeys(loss.party for loss in result.lost)) or "nobody"
         rows.append(
-            [*cells, str(result.seed), result.outcome, *shown, seconds_of(result.virtual_seconds),
-             bytes_of(result.bytes_total), lost, path.name]
+            [*cells, str(result.seed), result.outcome, *scored, result.virtual_seconds, result.bytes_total, lost,
+             path.name]
         )  # fmt: skip
-    found = table(columns, rows, figures, title="every run")
+    found = of_table(Table(columns, rows, "every run"))
     return details(f"All {len(rows)} runs", found) if len(rows) > 24 else found

@@ -3,7 +3,9 @@ run."""
 
 from collections.abc import Iterator, Sequence
 
-from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, seconds_of, table
+from tacit.scenarios.console import kinds
+from tacit.scenarios.console.table import Table, columns_of
+from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, of_table, seconds_of
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
 from tacit.scenarios.running.disk import disk_problem
@@ -140,11 +142,11 @@ def losses(run: RecordedRun, seen: Seen | None = None, *, heading: str = "Who wa
     rows, lists = [], []
     for (kind, step, action), some in sorted(groups.items(), key=lambda group: -len(group[1])):
         parties, lost = len({one.party for one in some}), sum(len(one.losses) for one in some)
-        rows.append((kind, step, action, str(parties), str(lost)))
+        rows.append((kind, step, action, parties, lost))
         counted = in_number(f"{kind}, at {step}: {parties} parties, {lost} losses")
         lists.append(details(counted, _listed(some, many), printed=False))
-    columns = ("cause", "step of the first loss", "what was done", "parties", "losses")
-    made = table(columns, rows, columns[-2:], title="lost parties by cause and step")
+    columns = ("cause", "step of the first loss", "what was done", *columns_of(("parties", "losses"), kinds.COUNT))
+    made = of_table(Table(columns, rows, "lost parties by cause and step"))
     return join([element("h3", heading), made, *lists])
 
 

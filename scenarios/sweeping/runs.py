@@ -1,6 +1,5 @@
 """Many runs of one scenario: every combination of some keys' values, each with several seeds."""
 
-import csv
 import gc
 import itertools
 import re
@@ -21,6 +20,7 @@ from typing import NoReturn
 from msgspec import Struct, structs
 
 from tacit.protocols.experiment.simulated import ACCURACY
+from tacit.scenarios.console.table import Table, as_csv
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
 from tacit.scenarios.running.disk import writing
@@ -223,12 +223,12 @@ def fields(result: Result) -> list[object]:
 def write_table(path: Path, plans: Sequence[Plan], results: dict[int, Result]) -> None:
     """Write one line for each run that ended, as comma-separated values."""
     swept = [key for key, _ in plans[0].values]
-    with writing(path), path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((*swept, "seed", *FIGURES, "folder"))
-        for place, result in sorted(results.items()):
-            one = plans[place]
-            writer.writerow((*(value for _, value in one.values), result.seed, *fields(result), one.folder))
+    made = Table((*swept, "seed", *FIGURES, "folder"))
+    for place, result in sorted(results.items()):
+        one = plans[place]
+        made.rows.append((*(value for _, value in one.values), result.seed, *fields(result), one.folder))
+    with writing(path):
+        path.write_text(as_csv(made), encoding="utf-8")
 
 
 def _labels(plans: Sequence[Plan]) -> dict[str, str]:

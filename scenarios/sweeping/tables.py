@@ -3,7 +3,6 @@
 Cells with the same scenario share their runs.
 """
 
-import csv
 import math
 import statistics
 from collections import Counter
@@ -19,6 +18,7 @@ from rich.console import Console
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console import printing
+from tacit.scenarios.console.table import Table, as_csv, as_markdown, columns_of
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.table_layout import Claim, Layout, Place
 from tacit.scenarios.running.disk import writing
@@ -329,8 +329,7 @@ def read_table(folder: Path) -> Written | None:
 
 def markdown(found: Written) -> str:
     """Return the table as Markdown for a page of results."""
-    lines = [found.title, "", f"`{found.command}`", "", found.facts, ""]
-    lines += map(_line, (found.columns, ["---"] * len(found.columns), *found.rows))
+    lines = [found.title, "", f"`{found.command}`", "", found.facts, "", as_markdown(Table(found.columns, found.rows))]
     return "\n".join([*lines, *([""] if found.remarks else []), *(f"- {line}" for line in found.remarks)]) + "\n"
 
 
@@ -363,26 +362,22 @@ def show(console: Console, tabled: Tabled) -> None:
     """Print the table with the paper's figures, and the verdicts on the paper's claims."""
     printing.print_lines(console, caption(tabled))
     heads, *rows = _cells(tabled, whole=False)
-    console.print(printing.table(heads, rows, heads[1:]))
+    printing.print_table(console, Table((heads[0], *columns_of(heads[1:])), rows))
     printing.print_lines(console, (f"order     {line}" for line in verdicts(tabled)))
     printing.print_lines(console, (f"privacy   NO guarantee: {line}" for line in tabled.caveats))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
 
 
 def write_runs(path: Path, planned: Planned, results: Mapping[int, Result]) -> None:
     """Write one line for each run of each cell that ended, as comma-separated values; a shared run once per cell."""
     layout = planned.layout
-    with writing(path), path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("row", "column", "measure", "value", "seed", *FIGURES, "folder"))
-        for row, line in enumerate(planned.cells):
-            for column, places in enumerate(line):
-                measure, _ = layout.measure(row, column)
-                names = (layout.rows[row].name, layout.columns[column].name, measure)
-                for place in places:
-                    if (result := results.get(place)) is not None:
-                        value = _value(result, measure) if result.outcome == "completed" else None
-                        writer.writerow((*names, value, result.seed, *fields(result), planned.plans[place].folder))
+    made = Table(("row", "column", "measure", "value", "seed", *FIGURES, "folder"))
+    for row, line in enumerate(planned.cells):
+        for column, places in enumerate(line):
+            measure, _ = layout.measure(row, column)
+            names = (layout.rows[row].name, layout.columns[column].name, measure)
+            for place in places:
+                if (result := results.get(place)) is not None:
+                    value = _value(result, measure) if result.outcome == "completed" else None
+                    made.rows.append((*names, value, result.seed, *fields(result), planned.plans[place].folder))
+    with writing(path):
+        path.write_text(as_csv(made), encoding="utf-8")
