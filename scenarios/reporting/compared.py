@@ -1,6 +1,7 @@
 """Tables and sentences about runs side by side, for `tacit compare` and a page."""
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -42,7 +43,8 @@ def _difference(kind: Kind, one: float | None, other: float | None) -> Quantity 
     def signed(gap: float) -> str:
         return f"{'+' if gap > 0 else '-'}{kind.show(abs(gap))}" if gap else "0"
 
-    return Quantity((other or 0) - (one or 0), Kind(signed, kind.unit))
+    first, second = one or 0, other or 0
+    return Quantity(0 if math.isclose(first, second, rel_tol=1e-12) else second - first, Kind(signed, kind.unit))
 
 
 def divergence_lines(

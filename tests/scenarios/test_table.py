@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.table import Column, Quantity, Spread, Table, as_csv, as_markdown, as_records
+from tacit.scenarios.reporting.compared import side_by_side
 from tacit.scenarios.reporting.html import Html, of_table
 from tests.scenarios.test_widths import NAMES, shown
 
@@ -94,6 +96,28 @@ def test_records_give_their_values_by_name_or_by_function() -> None:
     table = Table.of([{"count": 4}, {"count": 10}], columns)
     table.add_total()
     assert table.rows == [(4, 2.0), (10, 5.0)] and table.sums == [(14, 7.0)]
+
+
+def test_of_two_runs_the_difference_is_shown_and_of_more_none() -> None:
+    facts: list[tuple[str, kinds.Kind, list[Any]]] = [
+        ("bytes", kinds.BYTES, [2_000, 500]),
+        ("time", kinds.SECONDS, [0.3, 0.1 + 0.2]),  # equal up to the order of additions
+        ("messages", kinds.COUNT, [None, 12]),
+        ("seconds", kinds.SECONDS, [None, None]),
+        ("outcome", kinds.TEXT, ["completed", "failed"]),
+    ]
+    made = side_by_side("", "AB", facts, sums=[("total", kinds.COUNT, [1, 3])])
+    assert made.headings == ("", "A", "B", "B - A")
+    assert [row[1:] for row in made.texts()] == [
+        ("2 kB", "500 B", "-1.50 kB"),
+        ("300 ms", "300 ms", "0"),
+        ("-", "12", "+12"),
+        ("-", "-", ""),
+        ("completed", "failed", ""),
+        ("1", "3", "+2"),
+    ]
+    three = side_by_side("step", "ABC", [("hash", kinds.COUNT, [1, 2, 3])])
+    assert three.headings == ("step", "A", "B", "C") and three.texts() == [("hash", "1", "2", "3")]
 
 
 def test_a_row_of_another_length_is_refused() -> None:
