@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from html import escape
-from typing import Any, SupportsFloat
+from typing import Any
 
-from tacit.scenarios.console.kinds import BYTES, SECONDS, Kind
+from tacit.scenarios.console.kinds import Kind
 from tacit.scenarios.console.table import Column, Quantity, Table
 from tacit.sim.grammar import in_number
 
 __all__ = [
-    "Html", "bytes_of", "details", "element", "facts", "join", "number", "of_table", "quantity", "seconds_of",
+    "Html", "details", "element", "facts", "join", "of_table", "quantity",
 ]  # fmt: skip
 
 
@@ -101,21 +101,6 @@ def _cell(column: Column, value: Any) -> Html:
 def _broken(text: str) -> Html:
     """Text whose line feeds are line breaks; HTML unchanged."""
     return text if isinstance(text, Html) else join(text.split("\n"), "<br>")
-
-
-def number(value: SupportsFloat | None, shown: str, name: str = "") -> Html:
-    """A figure as `shown`, with its exact `value` for programs that read the page, under a `name`."""
-    return Html(escape(shown)) if value is None else quantity(value, Kind(lambda _: shown), name)
-
-
-def bytes_of(count: int, name: str = "") -> Html:
-    """A number of bytes, as ``57.7 MB``."""
-    return quantity(count, BYTES, name)
-
-
-def seconds_of(seconds: float, name: str = "") -> Html:
-    """A duration, as ``1 min 16 s``."""
-    return quantity(float(seconds), SECONDS, name)
 
 
 def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts") -> Html:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.table import Table, columns_of
-from tacit.scenarios.reporting.html import Html, bytes_of, details, element, facts, join, number, of_table, seconds_of
+from tacit.scenarios.reporting.html import Html, details, element, facts, join, of_table, quantity
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
 from tacit.scenarios.running.disk import disk_problem
@@ -99,26 +99,34 @@ def figures(run: RecordedRun) -> Html:
     result, sums = run.result, run.sums()
     so_far = "" if run.has_ended else " so far"
     found: list[tuple[str, Html]] = []
+    figure = kinds.decimals(4)
     if run.scored is not None:
         after = "" if result is not None else " after the last round that was measured"
         where = result.measured_on if result is not None else ""
         small = element("small", f"on {where}" if where else after.strip())
-        found.append((run.score.replace("_", " "), join([number(run.scored, f"{run.scored:.4f}", run.score), small])))
+        found.append((run.score.replace("_", " "), join([quantity(run.scored, figure, run.score), small])))
     for name, value in ({} if result is None else result.further).items():
-        shown = f"{value:,.0f}" if name in ("clients_clients", "clients_points") else f"{value:.4f}"
+        kind = kinds.decimals(0) if name in ("clients_clients", "clients_points") else figure
         found.append(
-            (name.replace("_", " ").replace("clients clients", "clients that tested"), number(value, shown, name))
+            (name.replace("_", " ").replace("clients clients", "clients that tested"), quantity(value, kind, name))
         )
     wall = "" if result is None else f"wall {format_duration(result.wall_seconds)}"
-    found.append((f"virtual time{so_far}", join([seconds_of(run.seconds, "virtual_seconds"), element("small", wall)])))
+    found.append(
+        (
+            f"virtual time{so_far}",
+            join([quantity(run.seconds, kinds.SECONDS, "virtual_seconds"), element("small", wall)]),
+        )
+    )
     shares = {name: 100 * sums[name] / (sums["total"] or 1) for name in ("payload", "sealing", "envelope")}
     parts = ", ".join(f"{share:.1f}% {name}" for name, share in shares.items() if share >= 0.05)
-    found.append((f"bytes{so_far}", join([bytes_of(sums["total"], "bytes_total"), element("small", parts)])))
-    shown = number(run.messages, f"{run.messages:,}", "messages")
+    found.append(
+        (f"bytes{so_far}", join([quantity(sums["total"], kinds.BYTES, "bytes_total"), element("small", parts)]))
+    )
+    shown = quantity(run.messages, kinds.COUNT, "messages")
     found.append((f"messages{so_far}", join([shown, element("small", "counted on every link")])))
     rounds = [one for one in run.rounds if one["ended"] is not None]
     if len(rounds) > 1:
-        found.append((f"rounds{so_far}", number(len(rounds), str(len(rounds)), "rounds")))
+        found.append((f"rounds{so_far}", quantity(len(rounds), kinds.COUNT, "rounds")))
     return facts(found, "figures")
 
 

@@ -17,14 +17,13 @@ from rich.console import Console
 
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.console import printing
+from tacit.scenarios.console import kinds, printing
 from tacit.scenarios.console.table import Table, as_csv, as_markdown, columns_of
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.table_layout import Claim, Layout, Place
 from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.folder import FolderError, Result
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
-from tacit.sim.units import format_bytes, format_duration
 
 __all__ = [
     "Figure",
@@ -179,14 +178,12 @@ def _value(result: Result, measure: str) -> float | None:
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
+_UNITS = {"%": kinds.decimals(2, factor=100), "B": kinds.BYTES, "s": kinds.SECONDS}
+
+
 def _number(value: float, unit: str) -> str:
-    if unit == "%":
-        return f"{100 * value:.2f}"
-    if unit == "B":
-        return format_bytes(value)
-    if unit == "s":
-        return format_duration(value)
-    return f"{value:,.0f}" if value == int(value) else f"{value:.4f}"
+    other = kinds.decimals(0 if value == int(value) else 4)
+    return _UNITS.get(unit, other).show(value)
 
 
 # --- remarks
