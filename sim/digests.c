@@ -1,5 +1,5 @@
-/* The hashes of an event and of a frame: see digests.py, whose Python code gives the same bytes. It is called for a value
-that is not exactly a str, bytes, float, bool or int of 64 bits. */
+/* The hashes of an event and of a frame, and HMAC-SHA256: see digests.py, whose Python code gives the same bytes. It is
+called for a value that is not exactly a str, bytes, float, bool or int of 64 bits. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -139,9 +139,9 @@ static void put(hash *h, const void *data, size_t size)
         memcpy(h->rest, from + size / 64 * 64, size % 64);
 }
 
-static PyObject *end(hash *h)
+static void finish(hash *h, uint8_t digest[32])
 {
-    uint8_t last[128] = {0}, digest[32];
+    uint8_t last[128] = {0};
     size_t here = h->size % 64, size = here < 56 ? 64 : 128;
     memcpy(last, h->rest, here);
     last[here] = 0x80;
@@ -150,6 +150,12 @@ static PyObject *end(hash *h)
     blocks(h->state, last, size / 64);
     for (int i = 0; i < 32; i++)
         digest[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+static PyObject *end(hash *h)
+{
+    uint8_t digest[32];
+    finish(h, digest);
     return PyBytes_FromStringAndSize((const char *)digest, 32);
 }
 
@@ -243,7 +249,7 @@ static int encoded_all(place *p, uint8_t mark, PyObject *values)
 
 /* Functions of the module. */
 
-static PyObject *fallbacks[3]; /* in Python: of chained, framed and digest_of */
+static PyObject *fallbacks[4]; /* in Python: of chained, framed, digest_of and hmac_of */
 static int is_used = 1; /* whether what this file can compute is computed here */
 
 static PyObject *in_python(int which, PyObject *const *given, Py_ssize_t count)
@@ -325,15 +331,37 @@ static PyObject *digest_of(PyObject *self, PyObject *data)
     return end(&h);
 }
 
-/* fall_back_on(chained, framed, digest_of): the functions in Python. */
+/* hmac_of(key, message) */
+static PyObject *hmac_of(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    (void)self;
+    if (!is_used || count != 2 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1])
+        || PyBytes_GET_SIZE(given[0]) > 64 || PyBytes_GET_SIZE(given[1]) > ROOM)
+        return in_python(3, given, count);
+    uint8_t inner[64] = {0}, outer[64], digest[32];
+    memcpy(inner, PyBytes_AS_STRING(given[0]), (size_t)PyBytes_GET_SIZE(given[0]));
+    for (int i = 0; i < 64; i++)
+        outer[i] = inner[i] ^ 0x5c, inner[i] ^= 0x36;
+    hash h;
+    begin(&h);
+    put(&h, inner, sizeof inner);
+    put(&h, PyBytes_AS_STRING(given[1]), (size_t)PyBytes_GET_SIZE(given[1]));
+    finish(&h, digest);
+    begin(&h);
+    put(&h, outer, sizeof outer);
+    put(&h, digest, sizeof digest);
+    return end(&h);
+}
+
+/* fall_back_on(chained, framed, digest_of, hmac_of): the functions in Python. */
 static PyObject *fall_back_on(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "fall_back_on takes three functions");
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "fall_back_on takes four functions");
         return NULL;
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         Py_XSETREF(fallbacks[i], Py_NewRef(given[i]));
     Py_RETURN_NONE;
 }
@@ -355,6 +383,7 @@ static PyMethodDef functions[] = {
     {"chained", (PyCFunction)(void (*)(void))chained, METH_FASTCALL, NULL},
     {"framed", (PyCFunction)(void (*)(void))framed, METH_FASTCALL, NULL},
     {"digest_of", digest_of, METH_O, NULL},
+    {"hmac_of", (PyCFunction)(void (*)(void))hmac_of, METH_FASTCALL, NULL},
     {"fall_back_on", (PyCFunction)(void (*)(void))fall_back_on, METH_FASTCALL, NULL},
     {"use", use, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -1,4 +1,4 @@
-"""The hashes of the trace's events and of frames, by `digests.c` where it is compiled, else in Python.
+"""The hashes of the trace's events and of frames, and HMAC, by `digests.c` where it is compiled, else in Python.
 
 Both ways give the same bytes. `digests.c` is compiled when Tacit is installed, if a C compiler is there. It encodes and
 hashes an event or a frame in one call: most of these are short, and the calls take longer than their work.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["chained", "computed", "digest_of", "framed", "is_compiled"]
+__all__ = ["chained", "computed", "digest_of", "framed", "hmac_of", "is_compiled"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -46,12 +46,25 @@ def _digest_of(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
+_BLOCK = 64
+_INNER, _OUTER = (bytes(number ^ pad for number in range(256)) for pad in (0x36, 0x5C))
+
+
+def _hmac_of(key: bytes, message: bytes) -> bytes:
+    """The HMAC-SHA256 of `message` under `key` (RFC 2104, section 2), 32 bytes.
+
+    OpenSSL's function takes three times as long for short messages.
+    """
+    key = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+    return sha256(key.translate(_OUTER) + sha256(key.translate(_INNER) + message).digest()).digest()
+
+
 def _found() -> Any:
     """The compiled `digests.c`; None if it is missing or an older one."""
     try:
         found = importlib.import_module("tacit.sim._digests")
-        found.fall_back_on(_chained, _framed, _digest_of)
-    except (ImportError, AttributeError):
+        found.fall_back_on(_chained, _framed, _digest_of, _hmac_of)
+    except (ImportError, AttributeError, TypeError):
         return None
     return found
 
@@ -61,8 +74,10 @@ _compiled = _found()
 chained: Callable[[bytes, bytes, tuple[Any, ...], tuple[Any, ...]], tuple[bytes, bytes]] = _chained
 framed: Callable[[tuple[Any, ...], int, bytes | None], tuple[bytes, bytes]] = _framed
 digest_of: Callable[[bytes], bytes] = _digest_of
+hmac_of: Callable[[bytes, bytes], bytes] = _hmac_of
 if _compiled is not None:  # its functions are called without one of Python around them
-    chained, framed, digest_of = _compiled.chained, _compiled.framed, _compiled.digest_of
+    chained, framed = _compiled.chained, _compiled.framed
+    digest_of, hmac_of = _compiled.digest_of, _compiled.hmac_of
 
 
 def is_compiled() -> bool:

@@ -10,6 +10,7 @@ from hashlib import sha256
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from tacit.sim.digests import hmac_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy
 
@@ -28,24 +29,11 @@ def derive_key(
 
 
 def _extract(secret: bytes, salt: bytes) -> bytes:
-    return _hmac(salt, secret)
+    return hmac_of(salt, secret)
 
 
 def _expand(extracted: bytes, info: bytes) -> bytes:
-    return _hmac(extracted, info + b"\1")
-
-
-_BLOCK = 64
-_INNER, _OUTER = (bytes(number ^ pad for number in range(256)) for pad in (0x36, 0x5C))
-
-
-def _hmac(key: bytes, message: bytes) -> bytes:
-    """HMAC-SHA256 (RFC 2104, section 2). OpenSSL's function takes three times as long for short messages.
-
-    A client derives three keys for each other client.
-    """
-    key = (sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
-    return sha256(key.translate(_OUTER) + sha256(key.translate(_INNER) + message).digest()).digest()
+    return hmac_of(extracted, info + b"\1")
 
 
 def _info(purpose: str, round_number: int, attempt: int, names: Iterable[str]) -> bytes:

@@ -1,5 +1,6 @@
-"""The hashes of events and frames: compiled and in Python the same bytes, which msgspec and hashlib give, too."""
+"""The hashes of events and frames, and HMAC: the same bytes compiled, in Python, and by msgspec and hashlib."""
 
+import hmac
 import platform
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.sim import digests
-from tacit.sim.digests import chained, computed, digest_of, framed
+from tacit.sim.digests import chained, computed, digest_of, framed, hmac_of
 from tacit.sim.hollow import blank
 from tacit.sim.trace import Event, Trace
 from tacit.sim.wire import Frame, decode_frame, encode_body, flip_bit, packet_of
@@ -86,6 +87,13 @@ def test_a_digest_is_that_of_hashlib(way: str, length: int, last: bytes) -> None
     assert digest_of(data) == sha256(data).digest()
 
 
+@IN_A_WAY
+@given(length=LENGTHS, last=st.binary(max_size=200), key=st.binary(max_size=200))
+def test_an_hmac_is_that_of_the_standard_library(way: str, length: int, last: bytes, key: bytes) -> None:
+    message = bytes(length) + last
+    assert hmac_of(key, message) == hmac.digest(key, message, "sha256")
+
+
 def test_the_digest_of_a_blank_is_that_of_its_token(way: str) -> None:
     assert digest_of(one := blank(100)) == sha256(one.token).digest()
 
@@ -126,7 +134,7 @@ def test_a_packet_from_another_process_has_the_digest_of_its_parts(way: str) -> 
 
 @pytest.mark.parametrize("arguments", [(), (b"", "", (), ()), (b"", b"", ()), (1, 2, 3), (b"",) * 5])
 def test_other_arguments_are_errors(way: str, arguments: tuple[Any, ...]) -> None:
-    for function in (chained, framed):
+    for function in (chained, framed, hmac_of):
         with pytest.raises(TypeError):
             function(*arguments)
 
