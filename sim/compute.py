@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tacit.sim import plugged
+from tacit.sim.alike import sharing
 from tacit.sim.cores import uses_all_cores
 from tacit.sim.loop import SimLoop, own_party, own_step
 from tacit.sim.machine import Machine
@@ -327,6 +328,11 @@ class Computing:
         return run_seeded, (seed, function, arguments)
 
     @property
+    def shares(self) -> bool:
+        """True if a party may use what another one of the simulation has computed: it takes no other virtual time."""
+        return not self._cost.measures
+
+    @property
     def runs_ahead(self) -> bool:
         """True if `ahead` may start a job."""
         return getattr(self.engine, "concurrent", False) and not self._cost.measures
@@ -388,7 +394,11 @@ class Computing:
             now = self._loop.time()
             self._trace.add(Event(now, "compute", party, step=step, value=seconds, note=str(index), number=index))
             await machine.work(seconds, beyond=partial(self._tell_stretched, party, step))
-            result = job.result()
+            if isinstance(engine, Inline):
+                with sharing:
+                    result = job.result()
+            else:
+                result = job.result()
         except BaseException:
             if job is not None:
                 job.cancel()

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.privacy.noise import gaussian
+from tacit.sim.alike import alike
 from tacit.sim.hollow import array_in
 from tacit.sim.streams import Entropy
 
@@ -37,20 +38,27 @@ _WORDS = 1 << 14
 """The most pairs of words (rows of one matrix times words of the other) compared at a time."""
 
 
+@alike
 def planes(seed: bytes, bits: int, dimension: int, *, orthogonal: bool = False) -> NDArray[np.float64]:
     """The hash planes, float64 (bits, dimension), bound to the group seed (32 bytes) and nothing else.
 
     The planes for fewer bits are the first rows of those for more. `orthogonal`: planes from a QR decomposition: up to
-    `dimension` planes are orthonormal; with more, the columns are. Raises ValueError for a seed of another length and
-    for sizes below 1.
+    `dimension` planes are orthonormal; with more, the columns are. The result is read-only. Raises ValueError for a
+    seed of another length and for sizes below 1.
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a group seed is {SEED_BYTES} bytes, not {len(seed)}")
     if bits < 1 or dimension < 1:
         raise ValueError(f"bits(={bits}) and dimension(={dimension}) must be >= 1")
     drawn = gaussian((bits, dimension), Entropy.seeded(seed, "lsh", "planes"))
-    if not orthogonal:
-        return drawn
+    found = _orthogonal(drawn) if orthogonal else drawn
+    found.flags.writeable = False  # all clients of a simulation use the same
+    return found
+
+
+def _orthogonal(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The planes (bits, dimension) of a QR decomposition of those that were `drawn`."""
+    bits, dimension = drawn.shape
     tall = drawn if bits >= dimension else drawn.T
     columns, triangle = np.linalg.qr(tall)
     even = columns * np.where(np.diag(triangle) < 0, -1.0, 1.0)  # else not every direction is as likely (Mezzadri 2007)

@@ -50,6 +50,10 @@ class DeployedComputing(Computing):
     def runs_ahead(self) -> bool:
         return False
 
+    @property
+    def shares(self) -> bool:
+        return False
+
     async def run(
         self, machine: Machine, party: str, step: str, work: Work, function: Callable[..., R], *arguments: Any
     ) -> R:
