@@ -172,7 +172,8 @@ OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
 class SecureHamming(Contribution, Protocol):
     """A variant of the pair protocol, with its contribution to the set-up.
 
-    `answer` is the type of the message that k sends back to j.
+    `answer` is the type of the message that k sends back to j. A variant whose `combine` does not wait may have a true
+    attribute `combines_at_once`: then no pair takes a task at the server.
     """
 
     name: str
@@ -327,7 +328,11 @@ async def server(
         silent = tuple(name for name in called.missing if name in lacking)
         own = understood(me, blocks.own, lambda name, block: own_distances(block.distances, group.points[name], bits))
         pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
-        found = await me.together(*(_combined(me, group, variant, bits, blocks, pair) for pair in pairs))
+        combining = [_combined(me, group, variant, bits, blocks, pair) for pair in pairs]
+        if getattr(variant, "combines_at_once", False):
+            found = [await one for one in combining]
+        else:
+            found = await me.together(*combining)
         between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
         there = tuple(name for name in group.names if name not in silent)
         _, cut_off = choose_members(there, set(own), set(between))

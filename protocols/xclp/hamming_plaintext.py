@@ -50,6 +50,7 @@ class PlaintextHamming(NoContribution):
 
     name = "plaintext"
     answer: type[Message] = PlainDistances
+    combines_at_once = True
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
