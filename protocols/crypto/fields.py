@@ -20,6 +20,7 @@ __all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "un
 Lanes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 _FEW = 1024  # values; fewer are packed bit by bit, which takes fewer calls of numpy
+_VERY_FEW = 32  # values; as many are packed as one integer of Python, which takes less time than numpy's calls
 _CHUNK = 1 << 18  # values at a time, a multiple of 32 so that every chunk ends on a whole word of any lane
 
 
@@ -37,6 +38,11 @@ def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
     if flat.size and ((flat.dtype.kind == "i" and int(flat.min()) < 0) or int(flat.max()) >> width):
         raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
     lane = lane_type(width)
+    if flat.size <= _VERY_FEW:
+        packed = 0
+        for value in reversed(flat.tolist()):
+            packed = packed << width | value
+        return packed.to_bytes(field_bytes(flat.size, width), "little")
     rows = 8 * lane.itemsize
     whole = flat.size - flat.size % rows if flat.size >= _FEW else 0
     parts = []
@@ -56,6 +62,9 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
     if isinstance(data, Blank):
         return filled(count, dtype)
     lane = lane_type(width)
+    if count <= _VERY_FEW:
+        packed, mask = int.from_bytes(data, "little"), (1 << width) - 1
+        return np.array([packed >> start & mask for start in range(0, count * width, width)], dtype)
     rows = 8 * lane.itemsize
     whole = count - count % rows if count >= _FEW else 0
     values = np.empty(count, dtype)
