@@ -525,11 +525,8 @@ class LinkNetwork:
     def _record(
         self, kind: str, journey: Journey, sender: str, receiver: str, why: str = "", fact: str = "", number: int = 0
     ) -> None:
-        """Trace an event of a copy. It is only made if somebody looks at it."""
+        """Trace an event of a copy, as `Trace.add` does. It is only made if somebody looks at it."""
         trace, packet = self._trace, journey.packet
-        if trace.is_watched:
-            trace.add(self._event(kind, journey, sender, receiver, why, fact, number=number))
-            return
         if not trace.uses_digests:
             trace.count += 1
             return
@@ -537,7 +534,13 @@ class LinkNetwork:
             self._loop.env._now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
             packet.attempt, packet.payload, packet.sealing, packet.envelope,
         )  # fmt: skip
-        trace.chain(shape, (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest))
+        rest = (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest)
+        trace.chain(shape, rest)
+        if trace.is_watched:  # as `_event`
+            hop = 1 if journey.near is journey.source else 2
+            ends = packet.sender, packet.receiver
+            event = Event(*shape, *rest, journey.message, journey.number, hop, *ends, _NO_ORIGIN, fact, "", number)
+            trace.tell(event)
 
     def _link(self, near: Endpoint, far: Endpoint) -> Link:
         key = (near.name, far.name)

@@ -89,6 +89,7 @@ class Recorder:
             open_private(path).close()  # SQLite gives its journals the mode of the record
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
+        self._event_rows = self._rows["event_rows"]
         self._bytes = 0
         self._contents = dict(contents or {})
         self._events = self._waits = 0
@@ -161,20 +162,27 @@ class Recorder:
     def __call__(self, event: Event) -> None:
         if self._closed:  # the parties of an interrupted run are still being stopped
             return
-        type_, number, attempt = event.origin
-        if type_ and event.kind == "drop":  # dropped by the receiver's program
-            why = event.detail or event.note
-            event = replace(event, kind="refuse", peer=event.sender, receiver=event.party, detail=why)
-        if type_ or number:
-            event = replace(event, type=type_, round=number, attempt=attempt)
-        values = list(astuple(event))
+        if event.origin != _NO_ORIGIN:
+            type_, number, attempt = event.origin
+            if type_ and event.kind == "drop":  # dropped by the receiver's program
+                why = event.detail or event.note
+                event = replace(event, kind="refuse", peer=event.sender, receiver=event.party, detail=why)
+            if type_ or number:
+                event = replace(event, type=type_, round=number, attempt=attempt)
+        sender: str | None = event.sender
+        receiver: str | None = event.receiver
         if event.message:
-            if event.sender == event.party:
-                values[_SENDER] = None
-            if event.receiver == event.peer:
-                values[_RECEIVER] = None
-        del values[_ORIGIN]
-        self._add_numbered("event_rows", *values)
+            if sender == event.party:
+                sender = None
+            if receiver == event.peer:
+                receiver = None
+        values = astuple(event)
+        self._events += 1
+        row = (*values[:_SENDER], sender, receiver, *values[_ORIGIN + 1 :], self._events)
+        rows = self._event_rows
+        rows.append(row)
+        if len(rows) >= _BATCH:
+            self.flush()
 
     def wait(self, time: float, wait: Wait) -> None:
         """Record the beginning or the end of a wait."""
@@ -310,7 +318,8 @@ def recorded(reason: Reason) -> dict[str, str]:
     return {"reason": str(reason), "ended_by": json.dumps(reason.record()) if reason else ""}
 
 
-_SENDER, _RECEIVER, _ORIGIN = map(Event.__struct_fields__.index, ("sender", "receiver", "origin"))
+_SENDER, _ORIGIN = map(Event.__struct_fields__.index, ("sender", "origin"))  # the receiver is between them
+_NO_ORIGIN = ("", 0, 0)
 
 
 def _inserting(table: Table) -> str:
