@@ -79,7 +79,8 @@ class SharedSecret:
         extracted = self._extracted
         if isinstance(extracted, tuple):
             extracted = _extract(*extracted)
-        return _expand(extracted, _info(purpose, self._round, attempt, self.names))
+        one, other = self.names  # as `_info`, without a list of parts: it is called three times for each other client
+        return _expand(extracted, _purpose(purpose, self._round, attempt) + _part(one) + _part(other))
 
     def key_of_mask(self, purpose: str, attempt: int) -> bytes:
         """The `key` of a mask; nothing in a prediction, which makes no masks."""
