@@ -3,7 +3,6 @@
 from tacit.sim.compute import Engine, Inline
 from tacit.sim.compute_ray import Ray
 from tacit.sim.cores import cores
-from tacit.sim.pool import Pool
 
 __all__ = ["make_engine"]
 
@@ -19,6 +18,8 @@ def make_engine(text: str) -> Engine:
     if text == "inline":
         return Inline()
     if kind == "pool" and rest.isdecimal() and int(rest) >= 1:
+        from tacit.sim.pool import Pool  # only here, because its processes and their libraries take time to import
+
         return Pool(int(rest))
     if kind == "ray" and (rest or text == "ray"):
         return Ray(rest)

@@ -12,8 +12,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -217,6 +215,8 @@ def _reason(output: str, code: int) -> str:
 
 def _download(address: str, path: Path, md5: str, report: Report) -> None:
     """Download a file. Raises DataError if the address cannot be reached or the file has another MD5."""
+    import urllib.request  # only here, because what it imports takes time: ssl, http, email
+
     digest, done = hashlib.md5(usedforsecurity=False), 0
     try:
         with urllib.request.urlopen(address, timeout=_CONNECTING_SECONDS) as answer, path.open("wb") as file:

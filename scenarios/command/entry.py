@@ -1,6 +1,7 @@
 """The entry point of the `tacit` command, which is ready for Ctrl-C before the rest of Tacit is imported."""
 
 import codecs
+import gc
 import io
 import os
 import stat
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
+_SELDOM = (50_000, 20, 20)
+"""The thresholds of the garbage collector: imports make many objects that stay, and each search looks at all."""
+
+
 def main(commands: Callable[[], "typer.Typer"]) -> None:
     """Run the `tacit` command on the arguments of this process; `commands` imports all commands."""
+    gc.set_threshold(*_SELDOM)
     stopping.leave_at_once()
     _use_utf8()
     _use_streams()
