@@ -161,3 +161,18 @@ def test_the_cost_table_has_every_operation_of_key_proofs(bits):
     works = key_proof.prove_work(bits), key_proof.check_work(bits, 3)
     assert all(seconds[name] > 0 for work in works for name in work)
     assert [sum(work.values()) for work in works] == [8, 24]
+
+
+def test_a_proof_that_all_parties_of_a_run_check_is_verified_once(monkeypatch):
+    verified, context = [], b"a run in which proofs are verified once"
+    proved = prove(KEY, context)
+    wrong = proved[:-1] + bytes([proved[-1] ^ 1])
+
+    def counted(*arguments):
+        verified.append(arguments)
+        return verify(*arguments)
+
+    monkeypatch.setattr(key_proof, "verify", counted)
+    first, *others = [problems([proved, wrong, proved], 512, [context, context, b"another"]) for _ in range(3)]
+    assert [bool(problem) for problem in first] == [False, True, True]
+    assert others == [first, first] and len(verified) == 3
