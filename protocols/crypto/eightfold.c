@@ -79,6 +79,24 @@ LANES static void store_pairs(uint8_t *pairs, int count, int size, const lane *f
         }
 }
 
+/* The entry of `size` lanes at `digit` of each lane, by reading all. */
+LANES static void picked(lane *out, const lane *table, int size, int entries, lane digit)
+{
+    int i = 0;
+    for (; i + 8 <= size; i += 8) {
+        lane chosen[8];
+        EVERY(8) chosen[k] = table[i + k];
+        for (int entry = 1; entry < entries; entry++)
+            EVERY(8) chosen[k] = pick(chosen[k], digit, (uint64_t)entry, table[size * entry + i + k]);
+        EVERY(8) out[i + k] = chosen[k];
+    }
+    for (; i < size; i++) {
+        out[i] = table[i];
+        for (int entry = 1; entry < entries; entry++)
+            out[i] = pick(out[i], digit, (uint64_t)entry, table[size * entry + i]);
+    }
+}
+
 LANES static int square_powers(const uint8_t *bases, int count, const uint8_t *one, const uint8_t *r_squared,
                                const modulus *m, int size, const uint8_t *exponents, long stride, long bits,
                                uint8_t *out, int out_size)
@@ -110,13 +128,7 @@ LANES static int square_powers(const uint8_t *bases, int count, const uint8_t *o
                 const uint8_t *own = exponents + (size_t)stride * (first + (k < here ? k : 0));
                 digits[k] = (uint64_t)bits_at(own, at, at == top ? (int)(bits - at) : width);
             }
-            const lane digit = eight(digits);
-            for (int i = 0; i < 2 * l; i++) {
-                lane chosen = table[i];
-                for (int k = 1; k < entries; k++)
-                    chosen = pick(chosen, digit, (uint64_t)k, table[2 * l * k + i]);
-                factor[i] = chosen;
-            }
+            picked(factor, table, 2 * l, entries, eight(digits));
             if (at == top) {
                 memcpy(result, factor, sizeof(lane) * 2 * l);
                 continue;
@@ -133,6 +145,47 @@ LANES static int square_powers(const uint8_t *bases, int count, const uint8_t *o
     memset(table, 0, bytes);
     free(table);
     return 1;
+}
+
+static void pair_of(lane *to, const uint8_t *pair, int size, int l, int v)
+{
+    memset(to, 0, sizeof(lane) * 2 * v);
+    for (int half = 0; half < 2; half++)
+        digits_of((uint64_t *)(to + half * v), l, pair + half * size, size);
+}
+
+SHAPED void chain_of(const uint8_t *base, const uint8_t *one, const uint8_t *r_squared, const modulus *modulo, int size,
+                     const uint8_t *exponent, long bits, long step, int count, uint8_t *out, int out_size, int v)
+{
+    lane table[2 * WIDEST << WINDOW], result[2 * WIDEST], written[2 * WIDEST], m[WIDEST], unit[2 * WIDEST];
+    const int l = modulo->l, width = bits > 256 ? WINDOW : bits > 16 ? 3 : 1;
+    const lane inverse = spread(modulo->inverse);
+    memset(m, 0, sizeof m);
+    memcpy(m, modulo->digits, sizeof(uint64_t) * l);
+    memset(unit, 0, sizeof unit);
+    unit[0] = only_first(spread(1));
+    pair_of(table, one, size, l, v);
+    pair_of(written, r_squared, size, l, v);
+    pair_of(result, base, size, l, v);
+    multiply_long(table + 2 * v, result, written, NULL, m, inverse, l, v);
+    for (int k = 2; k < 1 << width; k++)
+        multiply_long(table + 2 * v * k, table + 2 * v * (k - 1), table + 2 * v, NULL, m, inverse, l, v);
+    long at = (bits - 1) / width * width;
+    memcpy(result, table + 2 * v * bits_at(exponent, at, (int)(bits - at)), sizeof(lane) * 2 * v);
+    while ((at -= width) >= 0) {
+        for (int k = 0; k < width; k++)
+            square_long(result, m, inverse, l, v);
+        multiply_long(result, result, table + 2 * v * bits_at(exponent, at, width), NULL, m, inverse, l, v);
+    }
+    for (int number = 0; number < count; number++) {
+        for (long k = 0; number && k < step; k++)
+            square_long(result, m, inverse, l, v);
+        multiply_long(written, result, unit, NULL, m, inverse, l, v);
+        for (int half = 0; half < 2; half++)
+            bytes_of(out + (size_t)(2 * number + half) * out_size, out_size, (const uint64_t *)(written + half * v), l);
+    }
+    memset(table, 0, sizeof table);
+    memset(result, 0, sizeof result);
 }
 
 /* a - times m where that is not negative; returns 1 in the lanes where it was subtracted, else 0. */
@@ -156,6 +209,54 @@ static void scatter(uint64_t *table, const size_t at[8], int here, const lane *f
     for (int k = 0; k < here; k++)
         for (int i = 0; i < l; i++)
             table[at[k] + i] = words[8 * i + k];
+}
+
+/* Montgomery's trick in each lane, for numbers 8 s + lane: see `tacit_totals` and `tacit_splits`. Without `inverses` it
+   ends with the totals. */
+LANES static int split_in_lanes(const uint8_t *residues, const uint8_t *highs, int count, const uint8_t *one,
+                                const uint8_t *r_squared, const uint8_t *inverses, const modulus *m, int size,
+                                uint8_t *out, uint8_t *slopes)
+{
+    const int l = m->l, steps = (count + 7) / 8;
+    lane *prefixes = aligned_alloc(64, sizeof(lane) * l * ((size_t)steps + 1));
+    lane rest[MOST_DIGITS], number[MOST_DIGITS], own[MOST_DIGITS], factor[MOST_DIGITS];
+    uint8_t *filled = malloc((size_t)8 * size);
+    if (!prefixes || !filled) {
+        free(prefixes);
+        free(filled);
+        return 0;
+    }
+    load_one(prefixes, l, one, size);
+    load_one(factor, l, r_squared, size);
+    for (int step = 0; step < steps; step++) {
+        const int first = 8 * step, here = count - first < 8 ? count - first : 8;
+        for (int k = 0; k < 8; k++) /* lanes without a number take `one`, which changes nothing */
+            memcpy(filled + (size_t)k * size, k < here ? residues + (size_t)(first + k) * size : one, size);
+        load(number, l, filled, 8, size);
+        multiply(prefixes + (size_t)(step + 1) * l, NULL, prefixes + (size_t)step * l, number, l, m);
+    }
+    if (!inverses)
+        store(out, 8, size + 1, prefixes + (size_t)steps * l, l);
+    else
+        load(rest, l, inverses, 8, size);
+    for (int step = inverses ? steps - 1 : -1; step >= 0; step--) {
+        const int first = 8 * step, here = count - first < 8 ? count - first : 8;
+        for (int k = 0; k < 8; k++)
+            memcpy(filled + (size_t)k * size, k < here ? residues + (size_t)(first + k) * size : one, size);
+        load(number, l, filled, 8, size);
+        multiply(own, NULL, rest, prefixes + (size_t)step * l, l, m);
+        multiply(rest, NULL, rest, number, l, m);
+        multiply(number, NULL, own, factor, l, m);
+        reduced(own, 1, m);
+        store(out + (size_t)first * size, here, size, own, l);
+        load(own, l, highs + (size_t)first * size, here, size);
+        multiply(own, NULL, number, own, l, m);
+        reduced(own, 1, m);
+        store(slopes + (size_t)first * size, here, size, own, l);
+    }
+    free(prefixes);
+    free(filled);
+    return 1;
 }
 
 /* Elements of tables of subset products, or their entries: l digits of each part, all numbers one after another. The
@@ -389,6 +490,45 @@ int tacit_square_powers(const uint8_t *bases, int count, const uint8_t *one, con
     modulus m;
     return bits > 0 && modulus_of(&m, modulo, size, 4) &&
            square_powers(bases, count, one, r_squared, &m, size, exponents, stride, bits, out, out_size);
+}
+
+/* base^exponent mod m^2, then `count` - 1 times the number before to the power of 2^step: each as a pair like those of
+   `tacit_square_powers`. One number at a time: for powers of which each depends on the one before. Returns 0 where that
+   is not possible. */
+LANES int tacit_chain(const uint8_t *base, const uint8_t *one, const uint8_t *r_squared, const uint8_t *modulo, int size,
+                      const uint8_t *exponent, long bits, long step, int count, uint8_t *out, int out_size)
+{
+    modulus m;
+    if (bits < 1 || !modulus_of(&m, modulo, size, 4) || m.l > 8 * WIDEST)
+        return 0;
+    const int v = (m.l + 7) / 8;
+    if (v <= 3) /* the lengths of usual moduli and their factors, each compiled apart */
+        chain_of(base, one, r_squared, &m, size, exponent, bits, step, count, out, out_size, 3);
+    else if (v <= 5)
+        chain_of(base, one, r_squared, &m, size, exponent, bits, step, count, out, out_size, 5);
+    else
+        chain_of(base, one, r_squared, &m, size, exponent, bits, step, count, out, out_size, WIDEST);
+    return 1;
+}
+
+/* The products of the numbers of each lane, number k in lane k mod 8, divided by powers of 2^(52 l): eight numbers of
+   size + 1 bytes, below 2 m. one = 2^(52 l) mod m and r_squared, its square. Returns 0 where that is not possible. */
+int tacit_totals(const uint8_t *numbers, int count, const uint8_t *one, const uint8_t *r_squared, const uint8_t *modulo,
+                 int size, uint8_t *totals)
+{
+    modulus m;
+    return modulus_of(&m, modulo, size, 4) &&
+           split_in_lanes(numbers, NULL, count, one, r_squared, NULL, &m, size, totals, NULL);
+}
+
+/* The inverse of each number mod m, and its product by the one of `highs`, all of `size` bytes and below m; `inverses`
+   are those of the eight totals. */
+int tacit_splits(const uint8_t *numbers, const uint8_t *highs, int count, const uint8_t *one, const uint8_t *r_squared,
+                 const uint8_t *inverses, const uint8_t *modulo, int size, uint8_t *out, uint8_t *slopes)
+{
+    modulus m;
+    return modulus_of(&m, modulo, size, 4) &&
+           split_in_lanes(numbers, highs, count, one, r_squared, inverses, &m, size, out, slopes);
 }
 
 /* The products of all subsets of the elements of each table, of which table k has widths[k]; entry S takes element i if

@@ -42,7 +42,8 @@ typedef __m512i lane;
 static const uint64_t MASK = ((uint64_t)1 << 52) - 1;
 
 /* The operations on eight words at a time. low and high add the lower and upper 52 bits of the products of the lower 52
-   bits; pick is `entry` in the lanes where `digit` is k, else `chosen`. */
+   bits; pick is `entry` in the lanes where `digit` is k, else `chosen`. moved_down is words 1 to 7 of `a`, then the first
+   of `next`; moved_up the last word of `before`, then words 0 to 6 of `a`. */
 #ifdef TACIT_PORTABLE
 #define EACH(expression)                                                                                                \
     lane out;                                                                                                          \
@@ -64,6 +65,25 @@ static lane pick(lane chosen, lane digit, uint64_t k, lane entry)
     EACH(digit.word[k_] == k ? entry.word[k_] : chosen.word[k_])
 }
 static lane eight(const uint64_t *words) { EACH(words[k_]) }
+static lane first_of(lane a) { EACH(a.word[0]) }
+static lane only_first(lane a) { EACH(k_ ? 0 : a.word[k_]) }
+static lane moved_down(lane a, lane next) { EACH(k_ < 7 ? a.word[k_ + 1] : next.word[0]) }
+static lane moved_up(lane before, lane a) { EACH(k_ ? a.word[k_ - 1] : before.word[7]) }
+static lane one_more(lane a, uint64_t where) { EACH(a.word[k_] + (where >> k_ & 1)) }
+static uint64_t words_equal(lane a, uint64_t value)
+{
+    uint64_t found = 0;
+    for (int k = 0; k < 8; k++)
+        found |= (uint64_t)(a.word[k] == value) << k;
+    return found;
+}
+static uint64_t words_above(lane a, uint64_t value)
+{
+    uint64_t found = 0;
+    for (int k = 0; k < 8; k++)
+        found |= (uint64_t)(a.word[k] > value) << k;
+    return found;
+}
 #else
 #define INLINE LANES static inline __attribute__((always_inline)) lane
 INLINE spread(uint64_t value) { return _mm512_set1_epi64((long long)value); }
@@ -80,6 +100,19 @@ INLINE pick(lane chosen, lane digit, uint64_t k, lane entry)
     return _mm512_mask_mov_epi64(chosen, _mm512_cmpeq_epi64_mask(digit, spread(k)), entry);
 }
 INLINE eight(const uint64_t *words) { return _mm512_loadu_si512(words); }
+INLINE first_of(lane a) { return _mm512_broadcastq_epi64(_mm512_castsi512_si128(a)); }
+INLINE only_first(lane a) { return _mm512_maskz_mov_epi64(1, a); }
+INLINE moved_down(lane a, lane next) { return _mm512_alignr_epi64(next, a, 1); }
+INLINE moved_up(lane before, lane a) { return _mm512_alignr_epi64(a, before, 7); }
+INLINE one_more(lane a, uint64_t where) { return _mm512_mask_add_epi64(a, (__mmask8)where, a, spread(1)); }
+LANES static inline uint64_t words_equal(lane a, uint64_t value)
+{
+    return _mm512_cmpeq_epu64_mask(a, spread(value));
+}
+LANES static inline uint64_t words_above(lane a, uint64_t value)
+{
+    return _mm512_cmpgt_epu64_mask(a, spread(value));
+}
 #endif
 
 typedef struct {
@@ -91,7 +124,15 @@ typedef struct {
 /* The first `count` 52-bit digits of `size` bytes, lowest first. */
 static void digits_of(uint64_t *digits, int count, const uint8_t *bytes, int size)
 {
-    for (int i = 0; i < count; i++) {
+    int i = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (; i < count && 52 * i / 8 + 8 <= size; i++) {
+        uint64_t value;
+        memcpy(&value, bytes + 52 * i / 8, 8);
+        digits[i] = value >> 52 * i % 8 & MASK;
+    }
+#endif
+    for (; i < count; i++) {
         uint64_t value = 0;
         const int first = 52 * i / 8, shift = 52 * i % 8, left = first < size ? size - first : 0;
         for (int k = 0; k < (left < 8 ? left : 8); k++)
@@ -102,8 +143,16 @@ static void digits_of(uint64_t *digits, int count, const uint8_t *bytes, int siz
 
 static void bytes_of(uint8_t *bytes, int size, const uint64_t *digits, int count)
 {
+    int i = 0;
     memset(bytes, 0, size);
-    for (int i = 0; i < count; i++) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (uint8_t half = 0; i < count && 52 * i / 8 + 8 <= size; i++) { /* `half` a byte is begun by an even digit */
+        const uint64_t value = digits[i] << 52 * i % 8 | half;
+        memcpy(bytes + 52 * i / 8, &value, 8);
+        half = i % 2 ? 0 : (uint8_t)(value >> 48);
+    }
+#endif
+    for (; i < count; i++) {
         const int first = 52 * i / 8, left = first < size ? size - first : 0;
         const uint64_t value = digits[i] << 52 * i % 8;
         for (int k = 0; k < (left < 7 ? left : 7); k++)
@@ -356,5 +405,92 @@ LANES static void store(uint8_t *numbers, int count, int size, const lane *from,
             digits[i] = words[8 * i + k];
         bytes_of(numbers + (size_t)k * size, size, digits, l);
     }
+}
+
+/* **One number after another.** Where each number depends on the one before, the digits of ONE number lie side by side,
+   eight in a register, in `v` registers: a step of Montgomery's multiplication adds the lower halves of a b_i and m q,
+   moves all digits down by one, and adds the upper halves (as S. Gueron, V. Krasnov 2012, and OpenSSL's rsaz). Pairs are
+   v registers of a, then v of b. */
+#define WIDEST 8 /* registers of a number */
+#ifdef TACIT_PORTABLE
+#define EVERY(v) for (int k = 0; k < (v); k++)
+#define SHAPED static
+#else /* compiled for each v, with the sums in registers */
+#define EVERY(v) _Pragma("GCC unroll 8") for (int k = 0; k < (v); k++)
+#define SHAPED LANES static inline __attribute__((always_inline))
+#endif
+
+/* The digits of `sums`, each below 2^62, carried: once to the next digit, then the ones that remain, all at once. */
+SHAPED void settled(lane *out, const lane *sums, int v)
+{
+    const lane mask = spread(MASK);
+    lane before = spread(0);
+    uint64_t over = 0, full = 0;
+    EVERY(v)
+    {
+        const lane carry = down(sums[k], 52);
+        out[k] = add(both(sums[k], mask), moved_up(before, carry));
+        before = carry;
+        over |= words_above(out[k], MASK) << 8 * k;
+        full |= words_equal(out[k], MASK) << 8 * k;
+    }
+    const uint64_t carries = (full + (over << 1)) ^ full;
+    EVERY(v) out[k] = both(one_more(out[k], carries >> 8 * k), mask);
+}
+
+/* One digit of a reduction: `sums` so far, with the lower halves of the products added. */
+SHAPED lane lowered(lane *sums, const lane *m, lane inverse, int v)
+{
+    const lane q = first_of(low(spread(0), sums[0], inverse));
+    EVERY(v) sums[k] = low(sums[k], m[k], q);
+    const lane carry = only_first(down(sums[0], 52));
+    EVERY(v) sums[k] = moved_down(sums[k], k + 1 < v ? sums[k + 1] : spread(0));
+    sums[0] = add(sums[0], carry);
+    EVERY(v) sums[k] = high(sums[k], m[k], q);
+    return q;
+}
+
+/* out = x y mod m^2 like `multiply_pair`; x^2 if y is x and `twice` are the digits of 2 a of x, else NULL. */
+SHAPED void multiply_long(lane *out, const lane *x, const lane *y, const lane *twice, const lane *m, lane inverse, int l,
+                          int v)
+{
+    const uint64_t *digits = (const uint64_t *)y;
+    const lane *a = twice ? twice : x;
+    lane first[WIDEST], second[WIDEST];
+    EVERY(v) first[k] = second[k] = spread(0);
+    for (int i = 0; i < l; i++) {
+        const lane c = spread(digits[i]), d = spread(digits[8 * v + i]);
+        EVERY(v) first[k] = low(first[k], x[k], c);
+        const lane q = lowered(first, m, inverse, v);
+        EVERY(v) first[k] = high(first[k], x[k], c);
+        second[0] = add(second[0], only_first(q));
+        EVERY(v)
+        {
+            second[k] = low(second[k], a[k], d);
+            if (!twice)
+                second[k] = low(second[k], x[v + k], c);
+        }
+        lowered(second, m, inverse, v);
+        EVERY(v)
+        {
+            second[k] = high(second[k], a[k], d);
+            if (!twice)
+                second[k] = high(second[k], x[v + k], c);
+        }
+    }
+    settled(out, first, v);
+    settled(out + v, second, v);
+}
+
+SHAPED void square_long(lane *x, const lane *m, lane inverse, int l, int v)
+{
+    lane twice[WIDEST], before = spread(0);
+    EVERY(v)
+    {
+        const lane carry = down(x[k], 51);
+        twice[k] = add(both(up(x[k]), spread(MASK)), moved_up(before, carry));
+        before = carry;
+    }
+    multiply_long(x, x, x, twice, m, inverse, l, v);
 }
 #endif

@@ -30,9 +30,12 @@ __all__ = [
     "SumTable",
     "Table",
     "eightfold",
+    "inverses_and_slopes",
     "one_by_one",
     "opened",
     "powers",
+    "square_chain",
+    "square_power",
     "square_powers",
     "subset_tables",
 ]
@@ -47,6 +50,9 @@ _FUNCTIONS = {
     "tacit_eightfold": (),
     "tacit_powers": (_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _LONG, _BYTES, _INT),
     "tacit_square_powers": (*(_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES), _LONG, _LONG, _BYTES, _INT),
+    "tacit_chain": (*(_BYTES,) * 4, _INT, _BYTES, _LONG, _LONG, _INT, _BYTES, _INT),
+    "tacit_totals": (_BYTES, _INT, *(_BYTES,) * 3, _INT, _BYTES),
+    "tacit_splits": (_BYTES, _BYTES, _INT, *(_BYTES,) * 4, _INT, _BYTES, _BYTES),
     "tacit_subsets": (_BYTES, _POINTER, _INT, *(_BYTES,) * 3, _INT, _POINTER, _POINTER, _INT),
     "tacit_digits": (_POINTER, _INT, _INT, _POINTER, _INT),
     "tacit_products": (_POINTER, _INT, _POINTER, *(_INT,) * 3, _BYTES, _INT, _BYTES, _INT),
@@ -143,6 +149,68 @@ def _square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: m
         return None
     halves = iter(_parted(out.raw, size + 1))
     return [(a - root * b) % square for a, b in zip(halves, halves, strict=True)]
+
+
+def square_power(base: mpz, exponent: mpz, root: mpz) -> mpz:
+    """Compute `base`^`exponent` mod `root`^2; `root` is odd and above 1, the exponent above 0."""
+    return square_chain(base, exponent, 0, 1, root)[0]
+
+
+def square_chain(base: mpz, exponent: mpz, step: int, count: int, root: mpz) -> list[mpz]:
+    """Compute `count` >= 1 numbers mod `root`^2, one after another.
+
+    The first is `base`^`exponent`, each other is the one before to the power of 2^`step`. `root` is odd and above 1,
+    the exponent above 0. Each number depends on the one before, so its digits are computed eight at a time.
+    """
+    square, library = root * root, eightfold()
+    if library is not None:
+        size = _size(root)
+        one = (mpz(1) << (_DIGIT * _digits(size, 4))) % square
+        out = ctypes.create_string_buffer(2 * count * (size + 1))
+        if library.tacit_chain(
+            *(_pairs([value % square], root, size) for value in (base, one, one * one)),
+            root.to_bytes(size, "little"),
+            size,
+            exponent.to_bytes(_size(exponent) + 1, "little"),
+            exponent.bit_length(),
+            step,
+            count,
+            out,
+            size + 1,
+        ):
+            halves = iter(_parted(out.raw, size + 1))
+            return [(a - root * b) % square for a, b in zip(halves, halves, strict=True)]
+    chain, factor = [gmpy2.powmod(base, exponent, square)], mpz(1) << step
+    while len(chain) < count:
+        chain.append(gmpy2.powmod(chain[-1], factor, square))
+    return chain
+
+
+def inverses_and_slopes(values: Sequence[mpz], highs: Sequence[mpz], modulus: mpz) -> list[tuple[mpz, mpz]] | None:
+    """The inverse of each of `values`, and its product by the corresponding one of `highs`, mod `modulus`.
+
+    All numbers are in [0, modulus). None if the library cannot compute them, or if a value has no inverse.
+    """
+    library = eightfold()
+    if library is None or len(values) < WORTHWHILE:
+        return None
+    size, count = _size(modulus), len(values)
+    one = (mpz(1) << (_DIGIT * _digits(size, 4))) % modulus
+    numbers = _joined(values, size)
+    shape = (one.to_bytes(size, "little"), (one * one % modulus).to_bytes(size, "little"))
+    modulo = modulus.to_bytes(size, "little")
+    totals = ctypes.create_string_buffer(8 * (size + 1))
+    if not library.tacit_totals(numbers, count, *shape, modulo, size, totals):
+        return None
+    try:
+        inverses = [gmpy2.invert(total, modulus) for total in _parted(totals.raw, size + 1)]
+    except ZeroDivisionError:
+        return None
+    found, slopes = ctypes.create_string_buffer(count * size), ctypes.create_string_buffer(count * size)
+    done = library.tacit_splits(
+        numbers, _joined(highs, size), count, *shape, _joined(inverses, size), modulo, size, found, slopes
+    )
+    return list(zip(_parted(found.raw, size), _parted(slopes.raw, size), strict=True)) if done else None
 
 
 Packed: TypeAlias = NDArray[np.uint8]

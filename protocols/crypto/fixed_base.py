@@ -27,7 +27,15 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from tacit.protocols.crypto.eightfold import Indices, Packed, SumTable, Table, subset_tables
+from tacit.protocols.crypto.eightfold import (
+    Indices,
+    Packed,
+    SumTable,
+    Table,
+    inverses_and_slopes,
+    square_chain,
+    subset_tables,
+)
 from tacit.sim.streams import Entropy
 
 __all__ = [
@@ -74,6 +82,11 @@ def split_all(values: Sequence[mpz], modulus: mpz) -> list[Split]:
     The inverse of the product exists exactly when every value is a unit, so this is also the batch test of
     gcd(value, modulus) = 1. Raises ValueError naming the first value that fails.
     """
+    divided = [divmod(value, modulus) for value in values]
+    if all(0 <= high < modulus for high, _ in divided):
+        found = inverses_and_slopes([low for _, low in divided], [high for high, _ in divided], modulus)
+        if found is not None:
+            return [Split(low, slope, inverse) for (_, low), (inverse, slope) in zip(divided, found, strict=True)]
     prefixes, product = [], mpz(1)
     for value in values:
         prefixes.append(product)
@@ -208,12 +221,9 @@ class FixedBase:
     def __init__(self, base: mpz, modulus: mpz, comb: Comb) -> None:
         self.comb = comb
         self._modulus = modulus
-        self._square = square = modulus * modulus
+        self._square = modulus * modulus
         # Row i of block j has weight 2^((i blocks + j) columns): a chain in steps of 2^columns.
-        step = mpz(1) << comb.columns
-        chain = [base % square]
-        while len(chain) < comb.rows * comb.blocks:
-            chain.append(gmpy2.powmod(chain[-1], step, square))
+        chain = square_chain(base, mpz(1), comb.columns, comb.rows * comb.blocks, modulus)
         generators = split_all(chain, modulus)
         self._products = TableProducts([generators[block :: comb.blocks] for block in range(comb.blocks)], modulus)
 

@@ -42,7 +42,7 @@ from gmpy2 import invert, mpz
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.protocols.crypto import paillier
-from tacit.protocols.crypto.fixed_base import Split, TableProducts, join, split_all
+from tacit.protocols.crypto.fixed_base import TableProducts, join, split_all
 from tacit.protocols.crypto.paillier import FreshRerandomiser, PrivateKey, PublicKey, Rerandomiser
 from tacit.sim.hollow import blank, filled, hollow
 from tacit.sim.streams import Entropy
@@ -186,6 +186,7 @@ def evaluate(
     windows = np.zeros((vectors, -(-length // step), step), np.int32)
     windows.reshape(vectors, -1)[:, :length] = 1 - matrix
     choices = (windows << np.arange(step, dtype=np.int32)).sum(axis=2, dtype=np.int32)
+    every = np.array([(1 << min(step, length - i)) - 1 for i in range(0, length, step)], np.int32)
 
     hide = FreshRerandomiser(key, entropy) if fresh else Rerandomiser(key, entropy, vectors * layout.groups)
     results: list[list[bytes]] = []
@@ -193,8 +194,9 @@ def evaluate(
     for group in range(layout.groups):
         parts = split_all(received[group * length : (group + 1) * length], n)
         subsets = TableProducts([parts[i : i + step] for i in range(0, length, step)], n)
-        chosen = subsets((choices + subsets.starts)[:, None])
-        all_inverse, all_slope = _inverse_product(parts, square)
+        # The last row picks all positions: prod_l c_{g,l}.
+        *chosen, (all_product, all_slope) = subsets((np.vstack((choices, every)) + subsets.starts)[:, None])
+        all_inverse = invert(all_product, square)
         ones = _ones(layout.filled(group), layout.width)
         group_results, group_masks = [], []
         drawn = [(draw, mpz(entropy.below(int(n)))) for draw in hide.draws(vectors)]
@@ -203,21 +205,12 @@ def evaluate(
         for weight, (product, slope), (_, mask), (residue, residue_slope) in rows:
             # (prod_{x_l=0} c_l)^2 (prod_l c_l)^-1 (1 + N (|x| ones + R)) z
             product = product * product % square * all_inverse % square * residue % square
-            slope = 2 * slope + all_slope + residue_slope + weight * ones + mask
+            slope = 2 * slope - all_slope + residue_slope + weight * ones + mask
             group_results.append(join(product, slope, n, square).to_bytes(key.ciphertext_bytes, "big"))
             group_masks.append(mask.to_bytes(key.plaintext_bytes, "big"))
         results.append(group_results)
         masks.append(group_masks)
     return _by_vector(results), _by_vector(masks)
-
-
-def _inverse_product(parts: list[Split], square: mpz) -> tuple[mpz, mpz]:
-    """The inverse of the product of all `parts`, as (product, slope)."""
-    product, slope = mpz(1), mpz(0)
-    for part in parts:
-        product = product * part.residue % square
-        slope -= part.slope
-    return invert(product, square), slope
 
 
 def _by_vector(groups: list[list[bytes]]) -> bytes:

@@ -14,8 +14,8 @@ alone: its Jacobi symbol stays.
 
 **Assumption.** Semantic security rests on decisional composite residuosity (DCR) for moduli of the form above, in the
 semi-honest model: parties follow the protocol. `key_proof` proves of a key that y -> y^N is a bijection of Z_N*, not
-that it has this form; nobody proves that a ciphertext is well formed. Running times depend on secrets (gmpy2.powmod,
-table look-ups; see `eightfold` for the part that does not): the setting is a simulation, in which nobody times a party.
+that it has this form; nobody proves that a ciphertext is well formed. Running times depend on secrets (gmpy2, table
+look-ups; see `eightfold` for the part that does not): the setting is a simulation, in which nobody times a party.
 
 Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mpz.
 """
@@ -29,7 +29,7 @@ from typing import TypeAlias
 import gmpy2
 from gmpy2 import mpz
 
-from tacit.protocols.crypto.eightfold import square_powers
+from tacit.protocols.crypto.eightfold import square_power, square_powers
 from tacit.protocols.crypto.fermat import fermat_quotient, fermat_quotients
 from tacit.protocols.crypto.fixed_base import Comb, Digits, FixedBase, choose_comb, join
 from tacit.sim.streams import Entropy
@@ -215,7 +215,7 @@ class PublicKey:
 
     def residue(self, entropy: Entropy) -> mpz:
         """A random encryption of 0: r^(2N) mod N^2."""
-        return gmpy2.powmod(_unit(self.n, entropy), 2 * self.n, self.square)
+        return square_power(_unit(self.n, entropy), 2 * self.n, self.n)
 
     def add(self, left: Integer, right: Integer) -> mpz:
         """A ciphertext of the sum mod N, not re-randomised."""
@@ -475,10 +475,9 @@ def generate(bits: int, entropy: Entropy, *, insecure: bool = False) -> PrivateK
 def _generator(cofactor: mpz, subprime: mpz, n: mpz, entropy: Entropy) -> mpz:
     """A generator y^(2N) mod p^2 of the cyclic group of order c p', redrawn until its order is c p'."""
     prime = 2 * cofactor * subprime + 1
-    square = prime * prime
     while True:
-        generator = gmpy2.powmod(_unit(prime, entropy), 2 * n, square)
-        if gmpy2.powmod(generator, cofactor, square) != 1 and gmpy2.powmod(generator, subprime, square) != 1:
+        generator = square_power(_unit(prime, entropy), 2 * n, prime)
+        if square_power(generator, cofactor, prime) != 1 and square_power(generator, subprime, prime) != 1:
             return generator
 
 

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto import compiled, lanes, transfers
 from tacit.protocols.crypto import eightfold as module
-from tacit.protocols.crypto.eightfold import SumTable, Table, eightfold, opened, powers, square_powers
+from tacit.protocols.crypto.eightfold import (
+    SumTable,
+    Table,
+    eightfold,
+    opened,
+    powers,
+    square_chain,
+    square_power,
+    square_powers,
+)
 from tacit.protocols.crypto.fixed_base import SubsetTable, TableProducts, join, split_all
 from tacit.protocols.crypto.packed_hamming import decrypt, encode, evaluate
 from tacit.protocols.crypto.paillier import Encryptor, FreshRerandomiser, generate
@@ -71,6 +80,42 @@ def test_powers_modulo_a_square_equal_those_of_python(way, root, exponent, bases
 def test_powers_take_an_exponent_for_each_base(way, root, pairs):
     found = square_powers([mpz(base) for base, _ in pairs], [mpz(exponent) for _, exponent in pairs], root)
     assert found == [pow(base, exponent, int(root) ** 2) for base, exponent in pairs]
+
+
+@settings(SAME_WAY, max_examples=60)
+@given(ODD, st.integers(1, 2**300), st.integers(0, 2**1900), st.integers(0, 70), st.integers(1, 5))
+def test_a_chain_of_powers_modulo_a_square_equals_that_of_python(way, root, exponent, base, step, count):
+    square = int(root) ** 2
+    chain = [pow(base, exponent, square)]
+    while len(chain) < count:
+        chain.append(pow(chain[-1], 1 << step, square))
+    assert square_chain(mpz(base), mpz(exponent), step, count, root) == chain
+    assert square_power(mpz(base), mpz(exponent), root) == chain[0]
+
+
+@pytest.mark.parametrize("bits", [1024, 1536, 1660, 2048, 3072, 3324, 3325, 4096])
+@pytest.mark.parametrize("ones", [True, False])
+def test_a_chain_of_powers_takes_moduli_of_any_length_and_digits_that_carry(way, bits, ones):
+    """A modulus of ones alone has digits of ones alone: a carry runs through all of them."""
+    root = (mpz(1) << bits) - 1 if ones else (mpz(1) << bits - 1) + 1
+    for base in (root, root + 1, root * root - 1, root * root - root, (root >> 3) + 1):
+        chain = square_chain(base, mpz(3), 2, 3, root)
+        assert chain == [pow(int(base), exponent, int(root) ** 2) for exponent in (3, 12, 48)]
+
+
+@settings(SAME_WAY, max_examples=60)
+@given(ODD, st.lists(st.integers(0, 2**1900), max_size=20))
+def test_values_are_split_alike_in_all_ways(way, modulus, given):
+    values = [mpz(value) % (modulus * modulus) for value in given]
+    values = [value if gmpy2.gcd(value, modulus) == 1 else mpz(1) for value in values]
+    for value, (residue, slope, inverse) in zip(values, split_all(values, modulus), strict=True):
+        assert residue == value % modulus and inverse == gmpy2.invert(residue, modulus)
+        assert 0 <= slope < modulus and residue * (1 + modulus * slope) % (modulus * modulus) == value
+
+
+def test_a_value_that_cannot_be_split_is_named_in_all_ways(way):
+    with pytest.raises(ValueError, match="value 9 of 12 shares a factor with the modulus"):
+        split_all([mpz(7) if i == 9 else mpz(2) for i in range(12)], mpz(7 * 11))
 
 
 def test_another_number_of_exponents_than_bases_is_refused():
