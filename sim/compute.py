@@ -202,7 +202,9 @@ class Job(Protocol[R]):  # type: ignore[misc]
 class Engine(Protocol):
     """The place where jobs run. Jobs of at most `least` modelled seconds run in this process without the engine.
 
-    An engine with a true attribute `concurrent` runs several jobs at a time, and may be given jobs ahead of time.
+    An engine with a true attribute `concurrent` runs several jobs at a time, and may be given jobs ahead of time. One
+    whose workers are still starting has a larger `least` than `least_started`; it takes the jobs between the two by
+    `submit_brief`, and runs them here if their results are wanted sooner.
     """
 
     name: str
@@ -375,12 +377,14 @@ class Computing:
         """Run `function(*arguments)` as a job of `party` and return its result at its virtual due time."""
         modelled, index = self._enter(party, step, work, function, arguments)
         actual = self._stand_in(function)
-        elsewhere = modelled > self.engine.least and actual is function and not uses_all_cores(function)
-        engine = self.engine if elsewhere else self._inline
+        movable = actual is function and not uses_all_cores(function)
+        submit = (self.engine if movable and modelled > self.engine.least else self._inline).submit
+        if movable and getattr(self.engine, "least_started", math.inf) < modelled <= self.engine.least:
+            submit = getattr(self.engine, "submit_brief", submit)
         drawing = self._drawing(party, self._begun_by[party], actual, arguments, step)
         job: Job[R] | None = self._begun(party, function, arguments) if self._ahead else None
         if job is None and not self._cost.measures:
-            job = engine.submit(*drawing)
+            job = submit(*drawing)
         turn = machine.cores.request()
         try:
             await turn.begins
@@ -394,7 +398,7 @@ class Computing:
             now = self._loop.time()
             self._trace.add(Event(now, "compute", party, step=step, value=seconds, note=str(index), number=index))
             await machine.work(seconds, beyond=partial(self._tell_stretched, party, step))
-            if isinstance(engine, Inline):
+            if isinstance(job, _Deferred):
                 with sharing:
                     result = job.result()
             else:

@@ -4,7 +4,15 @@ from tacit.sim.compute import Engine, Inline
 from tacit.sim.compute_ray import Ray
 from tacit.sim.cores import cores
 
-__all__ = ["make_engine"]
+__all__ = ["make_engine", "prepare_engine"]
+
+
+def prepare_engine(text: str) -> None:
+    """Start, for an engine that `make_engine` will soon be asked for, what takes time to start."""
+    if text.startswith("pool:") or (text == "auto" and cores() > 1):
+        from tacit.sim.pool_server import start_early
+
+        start_early()
 
 
 def make_engine(text: str) -> Engine:

@@ -50,8 +50,8 @@ class _FromWorker(Exception):
 
 
 class _Job(Generic[R]):
-    def __init__(self, pool: "Pool", function: Callable[..., R], arguments: tuple[Any, ...]) -> None:
-        self.function, self.arguments = function, arguments
+    def __init__(self, pool: "Pool", function: Callable[..., R], arguments: tuple[Any, ...], brief: bool) -> None:
+        self.function, self.arguments, self.brief = function, arguments, brief
         self.done = self.cancelled = False
         self.value: Any = None
         self.error: BaseException | None = None
@@ -62,6 +62,8 @@ class _Job(Generic[R]):
         """Wait for the job's result and return it. Raises the job's error."""
         self._pool.hurry(self)
         while not self.done:
+            if self.brief and self._pool.takes_back(self):
+                return self.function(*self.arguments)
             self._pool.advance(wait=True)
         if self.error is not None:
             raise self.error
@@ -95,6 +97,8 @@ class Pool:
     """Runs jobs in `workers` processes, each on one thread. Jobs start as soon as a worker is free."""
 
     concurrent = True
+    least_started = _SHORT
+    """`least` once all workers have started."""
 
     def __init__(self, workers: int) -> None:
         if workers < 1:
@@ -121,9 +125,29 @@ class Pool:
             self.advance()
         return _WHILE_STARTING if self._starting and self._broken is None else _SHORT
 
+    @property
+    def starts(self) -> bool:
+        """True until the first worker has started."""
+        return self._starting == self._count and self._broken is None
+
+    def takes_back(self, job: _Job[Any]) -> bool:
+        """Take back a `job` that waits for the first worker to start. Returns false for any other."""
+        self.advance()
+        if not self.starts or job not in self._waiting:
+            return False
+        self._waiting.remove(job)
+        return True
+
     def submit(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> _Job[R]:
         """Submit `function(*arguments)`; it must pickle, and its arguments must not change before it has begun."""
-        job = _Job(self, function, arguments)
+        return self._submitted(_Job(self, function, arguments, brief=False))
+
+    def submit_brief(self, function: Callable[..., R], arguments: tuple[Any, ...]) -> _Job[R]:
+        """Submit a job of at most `least` modelled seconds: if its result is wanted before the first worker has
+        started, it runs in this process."""
+        return self._submitted(_Job(self, function, arguments, brief=True))
+
+    def _submitted(self, job: _Job[R]) -> _Job[R]:
         self._waiting.append(job)
         self.advance()
         return job

@@ -18,8 +18,9 @@ from loky.backend.process import LokyProcess
 
 from tacit.sim.compute import ONE_THREAD, interrupts_held_back
 from tacit.sim.pool_worker import Order, serve
+from tacit.sim.preloaded import NAMES, OBSERVERS
 
-__all__ = ["Server", "preload", "server"]
+__all__ = ["Server", "server", "start_early"]
 
 
 class Server:
@@ -38,7 +39,7 @@ class Server:
         theirs.close()
         self.owner = os.getpid()
         self.warm = False
-        self.order(("import", list(_names)))
+        self.order(("import", list(NAMES)))
 
     @property
     def alive(self) -> bool:
@@ -48,7 +49,7 @@ class Server:
             self._control.recv()
         except (EOFError, OSError):
             return False
-        self.warm = bool(_names)
+        self.warm = bool(NAMES)
         return True
 
     def end(self, pool: int) -> None:
@@ -70,26 +71,37 @@ class Server:
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 """Settings of glibc that keep the memory of a job's arrays for the next job; new pages cost 4% of a short training."""
 
-_names: dict[str, None] = {}
 _server: Server | None = None
+_early = False  # by `start_early`, and no pool has used it yet
 _numbers = itertools.count()
 
 
-def preload(name: str) -> None:
-    """Make workers import the module `name` before they take jobs. Call it where this process imports that module."""
-    if name in _names:
-        return
-    _names[name] = None
+def _order_import(name: str) -> None:
     if _server is not None and _server.owner == os.getpid():
         with suppress(OSError):  # it has ended, and the next one imports it
             _server.order(("import", [name]))
 
 
+OBSERVERS.append(_order_import)
+
+
+def start_early() -> None:
+    """Start this process's server, if there is none yet: it imports what workers need while this process prepares a run
+    with a pool."""
+    global _server, _early
+    if _server is None or _server.owner != os.getpid():
+        _server, _early = Server(), True
+
+
 def server() -> tuple[Server, int]:
     """This process's server, started if needed, and the number of a new pool on it."""
-    global _server
+    global _server, _early
+    number, early, _early = next(_numbers), _early, False
+    if early and _server is not None and _server.owner == os.getpid():
+        with suppress(OSError):  # it has ended meanwhile
+            _server.order(("begin", number))  # without an answer, for which its imports would be waited for
+            return _server, number
     if _server is None or _server.owner != os.getpid() or not _server.alive:
         _server = Server()
-    number = next(_numbers)
     _server.order(("begin", number))
     return _server, number

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tacit.parties.learning.extras import require
 from tacit.sim import seeding
 from tacit.sim.compute import interrupts_held_back
-from tacit.sim.pool_server import preload
+from tacit.sim.preloaded import preload
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import derive
 

@@ -140,8 +140,10 @@ def carry_out(
     from tacit.scenarios.console import printing
     from tacit.scenarios.running import runner
     from tacit.scenarios.running.interruption import seconds_of
+    from tacit.sim.engines import prepare_engine
 
     scenario, console, seconds = loaded.scenario, printing.make_console(), seconds_of(limit)
+    prepare_engine(scenario.engine)
     _introduce(console, loaded)
     printing.print_lines(console, (f"unused   {line}" for line in loaded.without_effect()))
     if checkpoint:

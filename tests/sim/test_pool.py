@@ -225,6 +225,53 @@ def test_short_jobs_are_done_by_this_process_while_workers_start(monkeypatch: py
         pool.close()
 
 
+def test_a_brief_job_runs_in_this_process_if_its_result_is_wanted_before_a_worker_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[int] = []
+    with monkeypatch.context() as patch:  # no worker ever starts, and their ends of connections stay open
+        patch.setattr(pool_server.Server, "fork", lambda server, pool, ours: ends.extend(map(os.dup, ours)))
+        waiting = Pool(1)
+        try:
+            first, second = (waiting.submit_brief(os.getpid, ()) for _ in range(2))
+            assert second.result() == first.result() == os.getpid()
+            failing = waiting.submit_brief(int, ("four",))
+            with pytest.raises(ValueError, match="four"):
+                failing.result()
+        finally:
+            waiting.close()
+            for end in ends:
+                os.close(end)
+    pool = Pool(1)
+    try:
+        worker = pool.submit(os.getpid, ()).result()
+        assert pool.submit_brief(os.getpid, ()).result() == worker != os.getpid()
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_pool_takes_a_server_that_was_started_early_unless_it_has_ended(
+    killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_server, "_server", None)
+    pool_server.start_early()
+    early = pool_server._server
+    pool_server.start_early()
+    assert early is not None and pool_server._server is early
+    if killed:
+        os.kill(early._process.pid, signal.SIGKILL)
+        early._process.join()
+    pool = Pool(1)
+    try:
+        assert (pool._server is early) is not killed
+        assert pool.submit(pow, (2, 5)).result() == 32
+    finally:
+        pool.close()
+        pool._server._control.close()
+        pool._server._process.join()
+
+
 # Shared memory
 
 
