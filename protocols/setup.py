@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 from tacit.parties.client import Client
-from tacit.parties.party import Party
+from tacit.parties.party import Channel, Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, agreed, derive_key
 from tacit.protocols.crypto.sealing import PairChannel
@@ -461,14 +461,17 @@ async def agree(
     if halves is not None and len(halves) > _MOST_HALVES:
         halves.clear()
     secrets: dict[str, SharedSecret] = {}
-    me.channels = {}
+    channels: dict[str, Channel] = {}
+    me.channels = channels
+    own, run_id, number = titles[mine], me.world.run_id, me.round
     for i, known in zip(others, raw, strict=True):
         secret = next(found) if known is None else known
         if halves is not None and known is None:
             halves[pair.public + public_keys[i]] = secret
-        both = (titles[min(i, mine)], titles[max(i, mine)])
-        shared = secrets[names[i]] = SharedSecret(secret, me.world.run_id, me.round, both)
-        me.channels[names[i]] = PairChannel(shared, lower=mine < i)
+        lower = mine < i
+        both = (own, titles[i]) if lower else (titles[i], own)
+        shared = secrets[names[i]] = SharedSecret(secret, run_id, number, both)
+        channels[names[i]] = PairChannel(shared, lower)
     return secrets
 
 

@@ -8,6 +8,7 @@ run: cheap ones, and those of plugins.
 Nothing large is ever filled: operations on hollow arrays give hollow arrays, unless the result is small.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import count
@@ -99,7 +100,7 @@ class HollowArray(np.ndarray):
         if method != "__call__" or ufunc.signature is not None:
             return _kept(getattr(ufunc, method)(*plain, **options))
         shape = np.broadcast_shapes(*map(np.shape, plain))
-        if np.prod(shape, dtype=np.int64) <= SMALL:
+        if math.prod(shape) <= SMALL:
             return ufunc(*plain, **options)
         found = ufunc(*map(_first, plain), **options)
         if isinstance(found, tuple):
@@ -165,7 +166,7 @@ def _repeated(value: Any, shape: Sequence[int]) -> Any:
 def filled(shape: int | Sequence[int], dtype: DTypeLike = np.float64, value: Any = 0) -> Any:
     """An array that repeats `value`, hollow unless it is small."""
     whole = (shape,) if isinstance(shape, int) else tuple(shape)
-    if np.prod(whole, dtype=np.int64) <= SMALL:
+    if math.prod(whole) <= SMALL:
         return np.full(whole, value, dtype)
     return _repeated(np.asarray(value, dtype), whole)
 

@@ -105,7 +105,7 @@ _types: Registry[type[Message]] = Registry("message")
 _followed: set[str] = set()
 
 
-class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, gc=False):
     """The frame around a message on the wire; `body` is encoded, and sealed if `sealed`."""
 
     type: str
@@ -128,7 +128,7 @@ _decoders: dict[type[Message], Any] = {}
 _UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
-class Packet(msgspec.Struct, frozen=True):
+class Packet(msgspec.Struct, frozen=True, gc=False):
     """An encoded frame in flight, with the sizes of its parts in bytes.
 
     The fields about the frame are authenticated by its connection; `head` and then `body` are the bytes that arrive,

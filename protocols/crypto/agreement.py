@@ -14,7 +14,7 @@ from tacit.sim.digests import hmac_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy
 
-__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "StandIn", "agreed", "derive_key"]
+__all__ = ["KEY_BYTES", "KeyPair", "SharedSecret", "StandIn", "StandInPair", "agreed", "derive_key", "fresh_pair"]
 
 KEY_BYTES = 32
 
@@ -59,6 +59,11 @@ class StandIn(bytes):
     """A raw secret of a prediction, the same at both ends. Keys that only stand-ins of jobs would read are not derived
     from it."""
 
+    @classmethod
+    def drawn(cls, entropy: Entropy) -> "StandIn":
+        """A stand-in for 32 bytes of `entropy`, which nothing else is drawn from: unlike all others, and not random."""
+        return cls(entropy.key or entropy.bytes(KEY_BYTES))
+
 
 class SharedSecret:
     """The secret that two parties share in one round. `names`: both, each with its incarnation, ordered by party."""
@@ -86,9 +91,10 @@ class SharedSecret:
         """The `key` of a mask; nothing in a prediction, which makes no masks."""
         return b"" if type(self._extracted) is tuple else self.key(purpose, attempt)
 
-    def mark(self, purpose: str) -> tuple[object, ...]:
-        """Return what a key of a stand-in for `purpose` would be derived from: the same at both ends, and no secret."""
-        return self._extracted, purpose, self._round, self.names
+    def mark(self) -> int | None:
+        """A number in place of all keys of a stand-in, the same at both ends and no secret; else None."""
+        extracted = self._extracted
+        return hash((extracted, self._round, self.names)) if type(extracted) is tuple else None
 
     def __repr__(self) -> str:
         return f"<secret of {' and '.join(self.names)}>"
@@ -135,6 +141,23 @@ class KeyPair:
 
     def __repr__(self) -> str:
         return f"<X25519 key pair, public {self.public.hex()[:16]}>"
+
+
+class StandInPair(KeyPair):
+    """A pair of a prediction, without any curve: its `public` half is its seed. No member of a group may be drawn by
+    it, because a run has another one."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed, self.public = seed, bytes(seed)
+
+    def __reduce__(self) -> tuple[type["KeyPair"], tuple[bytes]]:
+        return StandInPair, (self._seed,)
+
+
+@predicted(lambda entropy: StandInPair(StandIn.drawn(entropy)))
+def fresh_pair(entropy: Entropy) -> KeyPair:
+    """A fresh pair, whose public half decides nothing in a run; nothing else is drawn from `entropy`."""
+    return KeyPair.generate(entropy)
 
 
 @predicted(lambda pair, keys: list(map(pair.stand_in, keys)))

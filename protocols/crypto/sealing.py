@@ -33,23 +33,12 @@ class Direction:
         self._cipher: AESGCM | None = None
 
     def encrypt(self, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-        """Encrypt `plaintext`. In a prediction it stays as it is, with a hash of Python's in place of the tag."""
-        if self._secret.is_stand_in:
-            return plaintext + self._digest(nonce, plaintext, associated_data)
+        """Encrypt `plaintext`."""
         return self.cipher().encrypt(nonce, plaintext, associated_data)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes:
         """Decrypt `ciphertext`. Raises InvalidTag if it is not authentic."""
-        if not self._secret.is_stand_in:
-            return self.cipher().decrypt(nonce, ciphertext, associated_data)
-        plaintext = ciphertext[:-TAG_BYTES]
-        if self._digest(nonce, plaintext, associated_data) != ciphertext[-TAG_BYTES:]:
-            raise InvalidTag
-        return plaintext
-
-    def _digest(self, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-        content = (self._secret.mark(self._purpose), associated_data, nonce, plaintext)
-        return hash(content).to_bytes(TAG_BYTES, "big", signed=True)  # it never leaves this process
+        return self.cipher().decrypt(nonce, ciphertext, associated_data)
 
     def cipher(self) -> AESGCM:
         if self._cipher is not None:
@@ -62,15 +51,23 @@ class Direction:
 
 
 class PairChannel:
-    """One party's end of the channel of a pair. `lower`: this party is first in the order of the pair's names."""
+    """One party's end of the channel of a pair. `lower`: this party is first in the order of the pair's names.
 
-    __slots__ = ("_ahead", "_context", "_in", "_opened", "_out", "_sent")
+    In a prediction a plaintext stays as it is, with a hash of Python's in place of the tag.
+    """
+
+    __slots__ = ("_ahead", "_context", "_in", "_is_lower", "_mark", "_opened", "_out", "_sent")
 
     overhead = OVERHEAD
+    _in: Direction
+    _out: Direction
 
     def __init__(self, secret: SharedSecret, lower: bool) -> None:
-        ends = Direction(secret, "gcm-lo-hi"), Direction(secret, "gcm-hi-lo")
-        self._out, self._in = ends if lower else reversed(ends)
+        self._is_lower = lower
+        self._mark = secret.mark()
+        if self._mark is None:
+            ends = Direction(secret, "gcm-lo-hi"), Direction(secret, "gcm-hi-lo")
+            self._out, self._in = ends if lower else reversed(ends)
         self._sent = self._opened = 0  # all numbers below `_opened` were opened,
         self._ahead: set[int] | None = None  # and these: a set takes as much memory as all else here
         self._context = b""
@@ -86,6 +83,9 @@ class PairChannel:
         self._sent += 1
         if isinstance(plaintext, Body):
             return plaintext.sealed(OVERHEAD, self._sent - 1)
+        if (mark := self._mark) is not None:
+            content = (mark, self._is_lower, self._context, associated_data, nonce, plaintext)
+            return nonce + plaintext + hash(content).to_bytes(TAG_BYTES, "big", signed=True)
         return nonce + self._out.encrypt(nonce, plaintext, self._context + associated_data)
 
     def open(self, sealed: bytes, associated_data: bytes) -> bytes:
@@ -99,7 +99,13 @@ class PairChannel:
             nonce = sealed[:NONCE_BYTES]
             number = int.from_bytes(nonce, "big")
             try:
-                plaintext = self._in.decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
+                if (mark := self._mark) is not None:
+                    plaintext, tag = sealed[NONCE_BYTES:-TAG_BYTES], sealed[-TAG_BYTES:]
+                    content = (mark, not self._is_lower, self._context, associated_data, nonce, plaintext)
+                    if hash(content).to_bytes(TAG_BYTES, "big", signed=True) != tag:  # it never leaves this process
+                        raise InvalidTag
+                else:
+                    plaintext = self._in.decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
             except InvalidTag:
                 raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
         if number < self._opened or (self._ahead is not None and number in self._ahead):

@@ -44,7 +44,7 @@ from tacit.parties.client import Client
 from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, StandInPair
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.parts import Among, Part
@@ -54,7 +54,7 @@ from tacit.protocols.sums.refusal import Least, enter, refuse
 from tacit.protocols.sums.uncovering import Announced, Uncovered, personal_key, signed_keys
 from tacit.protocols.values import announced, understood, values_of, with_usable_keys
 from tacit.sim.hollow import hollow, predicted
-from tacit.sim.streams import derive
+from tacit.sim.streams import Entropy, derive
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -226,8 +226,19 @@ class OwnKeys:
 
 async def make_keys(me: Client) -> OwnKeys:
     """Make a second pair and a personal seed."""
-    private, seed = (me.entropy(purpose).bytes(KEY_BYTES) for purpose in ("dealt x25519", "personal seed"))
-    return OwnKeys(await me.compute({"x25519.keygen": 1}, KeyPair, private), [private, seed])
+    drawn = me.entropy("dealt x25519"), me.entropy("personal seed")
+    return await me.compute({"x25519.keygen": 1}, _own_keys, *drawn)
+
+
+def _predicted_keys(for_key: Entropy, for_seed: Entropy) -> OwnKeys:
+    private, seed = StandIn.drawn(for_key), StandIn.drawn(for_seed)
+    return OwnKeys(StandInPair(private), [private, seed])
+
+
+@predicted(_predicted_keys)
+def _own_keys(for_key: Entropy, for_seed: Entropy) -> OwnKeys:
+    private, seed = for_key.bytes(KEY_BYTES), for_seed.bytes(KEY_BYTES)
+    return OwnKeys(KeyPair(private), [private, seed])
 
 
 @dataclass(frozen=True)
@@ -340,16 +351,21 @@ async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
     raw, shares = await me.compute(
         work, _agree_and_split, own.pair, theirs, own.secrets, circle.threshold, count, me.entropy("shares")
     )
-    pairs = {
-        name: SharedSecret(secret, me.world.run_id, me.round, circle.titles[name])
-        for name, secret in zip(others, raw, strict=True)
-    }
-    kept: dict[str, bytes] = {}
-    for name, share in zip(circle.holders, shares, strict=True):
-        if name == me.name:
-            kept[name] = share
-        else:
-            me.channels[name].bind(circle.contexts[name])  # who was shown something else cannot open the shares
+    run_id, number, titles = me.world.run_id, me.round, circle.titles
+    if others and raw[0] is _NO_SECRET:
+        pairs = dict.fromkeys(others, SharedSecret(_NO_SECRET, run_id, number, ("", "")))
+    else:
+        pairs = {
+            name: SharedSecret(secret, run_id, number, titles[name]) for name, secret in zip(others, raw, strict=True)
+        }
+    dealt_to = dict(zip(circle.holders, shares, strict=True))
+    kept = {me.name: dealt_to.pop(me.name)} if me.name in dealt_to else {}
+    for name in dealt_to:
+        me.channels[name].bind(circle.contexts[name])  # who was shown something else cannot open the shares
+    if shares.count(shares[0]) == len(shares):  # hollow ones
+        me.send_each(dealt_to, DealtShares(shares[0]))
+    else:
+        for name, share in dealt_to.items():
             me.send(name, DealtShares(share))
     title = f"{me.name}#{me.incarnation}"
     personal = personal_key(own.secrets[1], me.world.run_id, me.round, me.attempt, title)
@@ -372,8 +388,12 @@ def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int
     return [pair.hollow(key) for key in keys], [bytes(len(secrets) * SHARE)] * shares
 
 
+_NO_SECRET = StandIn()
+"""In a prediction, in place of the secrets of pairs: only masks are derived from these."""
+
+
 def _predicted_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
-    return list(map(pair.stand_in, keys)), [bytes(len(secrets) * SHARE)] * shares
+    return [_NO_SECRET] * len(keys), [bytes(len(secrets) * SHARE)] * shares
 
 
 @predicted(_predicted_split)

@@ -41,7 +41,7 @@ import numpy as np
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols import setup
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.agreement import KEY_BYTES, fresh_pair
 from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
@@ -101,7 +101,7 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
 
     Call it after `may_deal`. It sets the channels of `me`.
     """
-    channel = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("channel x25519"))
+    channel = await me.compute({"x25519.keygen": 1}, fresh_pair, me.entropy("channel x25519"))
     own = await make_keys(me)
     me.send(me.server, FreshKeys(channel.public, own.pair.public))
     shown = await me.recv(Neighbours, me.server, 2 * deadline)
@@ -125,7 +125,7 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
             return None
         secrets = await setup.agree(me, channel, names, shown.incarnations, shown.channel_keys)
         titles = {name: secret.names for name, secret in secrets.items()}
-        contexts = {name: _context(degree.clients, public_keys[me.name], public_keys[name]) for name in titles}
+        contexts = _contexts(degree.clients, public_keys[me.name], {name: public_keys[name] for name in titles})
         holders = names if degree.complete else tuple(titles)
         least = Least(min_clients if degree.complete else min(min_clients, degree.threshold + 1))
         circle = Circle(names, holders, public_keys, titles, contexts, degree.threshold, least, degree.clients)
@@ -137,9 +137,10 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
     return dealt
 
 
-def _context(clients: int, *public_keys: bytes) -> bytes:
-    """The context to which a pair binds its seals: |A| and both second keys. The channel binds their names."""
-    return clients.to_bytes(8, "big") + b"".join(sorted(public_keys))
+def _contexts(clients: int, own: bytes, others: dict[str, bytes]) -> dict[str, bytes]:
+    """The context to which each pair binds its seals: |A| and both second keys. The channel binds their names."""
+    number = clients.to_bytes(8, "big")
+    return {name: number + (own + key if own < key else key + own) for name, key in others.items()}
 
 
 @dataclass(frozen=True)

@@ -287,8 +287,9 @@ def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Set
 
 async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
     """Send chunk `number` and the chunks that the server wants next, until the last is sent."""
-    names, mine = dealt.names, dealt.names.index(me.name)
-    keys = [(pair.key_of_mask(PURPOSE, me.attempt), mine < names.index(name)) for name, pair in dealt.pairs.items()]
+    places = {name: place for place, name in enumerate(dealt.names)}
+    mine = places[me.name]
+    keys = [(pair.key_of_mask(PURPOSE, me.attempt), mine < places[name]) for name, pair in dealt.pairs.items()]
     keys.append((dealt.personal, True))
     blocks = settings.blocks
     while True:

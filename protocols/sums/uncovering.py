@@ -7,13 +7,13 @@ from functools import cached_property, partial
 import numpy as np
 
 from tacit.protocols.crypto import shamir, share_errors
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, derive_key
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, derive_key
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Reason
 from tacit.protocols.sums.masking import SignedKey
 from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, FEW_VALUES
-from tacit.sim.hollow import hollow
+from tacit.sim.hollow import hollow, predicted
 
 __all__ = [
     "Announced", "Corrected", "Held", "Secrets", "Uncovered", "agreements", "combine", "combine_work", "correct",
@@ -133,13 +133,16 @@ def _by_places(held: Held, threshold: int) -> dict[tuple[int, ...], list[str]]:
     return found
 
 
-def _hollow_secrets(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets:
-    left, nothing = frozenset(survivors), bytes(KEY_BYTES)
+def _hollow_secrets(
+    attempt: Announced, survivors: Collection[str], held: Held, nothing: bytes = bytes(KEY_BYTES)
+) -> Secrets:
+    left = frozenset(survivors)
     found = {(name, name): nothing for name in attempt.names if name in left}
     gone = (name for name in attempt.names if name not in left)
     return found | {(name, other): nothing for name in gone for other in attempt.holders(name) if other in left}
 
 
+@predicted(partial(_hollow_secrets, nothing=StandIn(KEY_BYTES)))
 @hollow(_hollow_secrets)
 def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets | None:
     """Combine the first shares of `held`; None if they do not fit together.
@@ -195,7 +198,9 @@ def _opened(attempt: Announced, left: Collection[str], secrets: Mapping[str, byt
 
 
 def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, name: str) -> bytes:
-    """The key of the personal mask of `name`."""
+    """The key of the personal mask of `name`; nothing in a prediction, which makes no masks."""
+    if type(seed) is StandIn:
+        return b""
     return derive_key(seed, run_id, "personal", round_number, attempt, (name,))
 
 
