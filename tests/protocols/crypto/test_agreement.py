@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.protocols.crypto.agreement import KeyPair, SharedSecret, StandIn, derive_key
+from tacit.protocols.crypto.agreement import KeyPair, SharedSecret, StandIn, StandInPair, derive_key, fresh_pair
+from tacit.sim.hollow import stand_ins
 from tacit.sim.streams import Entropy
 
 P = 2**255 - 19
@@ -92,3 +93,17 @@ def test_a_private_key_can_be_pickled_and_its_representation_has_no_secret() -> 
     shared = SharedSecret(b"s" * 32, b"run", 1, ("a#1", "b#1"))
     for text in (repr(pair), str(pair), repr(shared)):
         assert seed.hex()[:16] not in text and "ssss" not in text
+
+
+def test_a_fresh_pair_is_drawn_in_a_run_and_has_no_curve_in_a_prediction() -> None:
+    drawn, other = (Entropy.seeded(1, name) for name in "xy")
+    assert fresh_pair(Entropy.seeded(1, "x")).public == KeyPair.generate(Entropy.seeded(1, "x")).public
+    assert stand_ins("hollow")(fresh_pair) is fresh_pair
+    predicted = stand_ins("predicted")(fresh_pair)
+    mine, theirs = predicted(drawn), predicted(other)
+    assert len(mine.public) == len(theirs.public) == 32 and mine.public != theirs.public
+    assert mine.public != KeyPair.generate(Entropy.seeded(1, "x")).public
+    assert mine.stand_in(theirs.public) == theirs.stand_in(mine.public)
+    copy = pickle.loads(pickle.dumps(mine))
+    assert isinstance(copy, StandInPair) and copy.public == mine.public
+    assert len(predicted(Entropy.system()).public) == 32
