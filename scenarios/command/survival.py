@@ -83,6 +83,7 @@ def survival(
                 )  # fmt: skip
             except KeyboardInterrupt:
                 if not found:
+                    printing.print_lines(errors, ["no run has ended: there are no results"])
                     raise
                 stopped = True
         if stopped := stopped or found[-1].interrupted:

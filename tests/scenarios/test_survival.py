@@ -500,6 +500,18 @@ def test_an_interrupted_command_prints_and_writes_what_is_done(tmp_path: Path, m
     assert "Survival of xclp-digits" in page and "at least" in page
 
 
+def test_a_command_that_is_interrupted_in_its_first_run_says_that_it_has_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> list[Fate]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(survival_module, "fates_of", interrupted)
+    found, kept = tmp_path / "found.json", tmp_path / "kept.jsonl"
+    done = predict("--runs", "9", "--json", found, "--resume", kept)
+    assert done.exit_code == 130 and "no run has ended" in done.output and not (found.exists() or kept.exists())
+
+
 def test_too_few_runs_for_a_target_are_reported_before_the_first_run() -> None:
     assert "no number of runs does" in too_few([SIX], 100, [], 1.0)
     assert too_few([SIX], enough_runs(0.9), [], 0.9) == too_few([SIX], 1, [], None) == ""
