@@ -167,6 +167,8 @@ class Arrivals(Waiter, Generic[M]):
         return True
 
     def _hear(self, sender: str) -> None:
+        if self._begun and self._wait is None:  # nobody looks on
+            return
         self._times = (float(self._mailbox.loop.env.now), self._times[sender == self._last])
         self._last = sender
         self._heard.add(sender)

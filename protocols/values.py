@@ -4,7 +4,6 @@ A party that sends such values is treated as if it had sent nothing, and the tra
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from tacit.parties.party import Party
@@ -41,23 +40,29 @@ class values_of:  # reads as a function, and is entered for every message
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if isinstance(error, ValueError):
-            problem = BadValues(
-                "{message} from {sender}: {problem}", message=self._what, sender=(self._sender,), problem=str(error)
-            )
-            me, origin = self._me, ("", self._me.round, self._me.attempt)
-            me.world.note(
-                "drop", me.name, step=me.step_name, note=str(problem), sender=self._sender, origin=origin,
-                detail=str(error),
-            )  # fmt: skip
-            raise problem from None
+            raise _traced(self._me, self._sender, self._what, error) from None
+
+
+def _traced(me: Party, sender: str, what: str, error: ValueError) -> BadValues:
+    """Trace that the message `what` of `sender` is invalid; returns what is to be raised."""
+    problem = BadValues("{message} from {sender}: {problem}", message=what, sender=(sender,), problem=str(error))
+    origin = ("", me.round, me.attempt)
+    me.world.note(
+        "drop", me.name, step=me.step_name, note=str(problem), sender=sender, origin=origin, detail=str(error)
+    )
+    return problem
 
 
 def understood(me: Party, answers: Mapping[str, M], read: Callable[[str, M], R]) -> dict[str, R]:
     """The results of `read` for the senders' answers; answers with invalid values are left out."""
     found: dict[str, R] = {}
     for name, answer in answers.items():
-        with suppress(BadValues), values_of(me, name, type(answer).__name__):
+        try:  # `values_of` without its calls: there is an answer for each pair of parties
             found[name] = read(name, answer)
+        except BadValues:
+            pass
+        except ValueError as error:
+            _traced(me, name, type(answer).__name__, error)
     return found
 
 
