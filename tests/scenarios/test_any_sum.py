@@ -208,21 +208,42 @@ def check_bytes(path: Path, result: Result) -> None:
 FITTING = [(use, name) for use in USES for name in NAMES if (use, name) != ("cells", "secagg+")]
 
 
-@pytest.mark.parametrize(("use", "name"), FITTING)
-def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
-    write: Callable[[str, str], Path], tmp_path: Path, use: str, name: str
+def check_losses(
+    write: Callable[[str, str], Path], use: str, name: str, steps: Callable[[list[str]], list[str]]
 ) -> None:
+    """Check a run without losses, and one for each of `steps` in which a client is lost."""
     path, struck = write(use, name), 0
-    whole = run(load(path), out=tmp_path / "whole")
-    assert whole.outcome == "completed" and equals(use, write, whole, tmp_path / "whole"), whole.reason
+    out = path.parent
+    whole = run(load(path), out=out / "whole")
+    assert whole.outcome == "completed" and equals(use, write, whole, out / "whole"), whole.reason
     check_bytes(write(use, name), whole)
-    for number, step in enumerate(steps_of(path)):
-        result = run(load(path, [crash(step)]), out=tmp_path / str(number))
+    for number, step in enumerate(steps(steps_of(path))):
+        result = run(load(path, [crash(step)]), out=out / str(number))
         assert result.outcome == "completed", (step, result.reason)
-        assert equals(use, write, result, tmp_path / str(number)), step
+        assert equals(use, write, result, out / str(number)), step
         struck += len(result.faults)
         path = write(use, name)
     assert struck >= 1
+
+
+@pytest.mark.parametrize(("use", "name"), FITTING)
+def test_a_sum_equals_the_oracle_with_two_losses(write: Callable[[str, str], Path], use: str, name: str) -> None:
+    """A client is lost while it masks, and at another one of the last steps for each use; the long tests lose one at
+    each step."""
+
+    def some(steps: list[str]) -> list[str]:
+        masking = next(step for step in steps if step.endswith(".mask"))
+        return list(dict.fromkeys((masking, steps[-1 - [*USES].index(use) % len(steps)])))
+
+    check_losses(write, use, name, some)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("use", "name"), FITTING)
+def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
+    write: Callable[[str, str], Path], use: str, name: str
+) -> None:
+    check_losses(write, use, name, lambda steps: steps)
 
 
 def test_cells_refuse_a_sum_whose_clients_do_not_see_who_takes_part(write: Callable[[str, str], Path]) -> None:

@@ -1,6 +1,6 @@
 """Sums of rows of XCLP by a secure sum: who takes part, what the server sees, and what does not go together.
 
-`test_any_sum` loses a client at each step, with each sum.
+`test_any_sum` loses a client at each step, with each sum, in its long tests.
 """
 
 import shutil
