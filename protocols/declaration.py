@@ -58,6 +58,7 @@ from tacit.protocols.parts import (
     Part,
     SumBounds,
     Taken,
+    Within,
     add,
     all_parts,
     all_steps,
@@ -291,13 +292,14 @@ class Declaration:
     def idle(self, tables: Any, names: Iterable[str]) -> dict[str, str]:
         """The keys among `names` that it uses, but not with these choices, each with the values that it needs."""
         taken, value, found = self._parts(tables), partial(self.value, tables), dict[str, str]()
+        used, within = [(part, frozenset(part.used)) for part in taken], Within()
         for name in names:
-            using = [part for part in taken if not {name, f"{name.partition('.')[0]}.*"}.isdisjoint(part.used)]
+            using = [part for part, keys in used if not keys.isdisjoint((name, f"{name.partition('.')[0]}.*"))]
             if using:
                 needed = [part.idle(tables).get(name) for part in using]
                 if all(needed):
                     found[name] = " or ".join(dict.fromkeys(filter(None, needed)))
-            elif (ways := chosen_by(self._all, name, value)) and name not in ways:  # else it has been chosen not to be
+            elif (ways := chosen_by(self._all, name, value, within)) and name not in ways:  # else chosen not to be used
                 found[name] = " or ".join(self._values(key, values) for key, values in ways.items())
         return found
 

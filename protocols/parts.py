@@ -44,8 +44,8 @@ from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
 
 __all__ = [
-    "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "add", "all_parts",
-    "all_steps", "always_opens", "choices_in", "chosen_by", "messages_in", "payloads", "taken",
+    "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "Within", "add",
+    "all_parts", "all_steps", "always_opens", "choices_in", "chosen_by", "messages_in", "payloads", "taken",
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
@@ -336,6 +336,10 @@ Taken = Step | Part | Choice
 """An item in `takes`."""
 
 
+Within = dict[int, tuple[Part, frozenset[str]]]
+"""Parts by their identities, each with the keys that it and the parts inside it use."""
+
+
 def taken(items: Iterable[Taken], value: Value) -> Iterator[Step | Part]:
     """Yield the steps and parts taken with the key values that `value` returns, each part before its items."""
     for item in items:
@@ -371,27 +375,36 @@ def choices_in(items: Iterable[Taken], value: Value) -> dict[str, str]:
     return found
 
 
-def chosen_by(items: Iterable[Taken], key: str, value: Value) -> dict[str, list[str]]:
+def chosen_by(items: Iterable[Taken], key: str, value: Value, within: Within | None = None) -> dict[str, list[str]]:
     """The values of choices with which a part that uses `key` is taken, by the key of each choice.
 
-    Only choices that have another value now count. `value`: as in `taken`.
+    Only choices that have another value now count. `value`: as in `taken`. `within`: what is known from
+    other keys asked about at the same time.
     """
     found: dict[str, list[str]] = {}
+    within = {} if within is None else within
     for item in items:
         if not isinstance(item, Choice):
-            more = chosen_by(item.takes, key, value) if isinstance(item, Part) else {}
+            more = chosen_by(item.takes, key, value, within) if isinstance(item, Part) else {}
         else:
-            now, fitting = item.ways.get(value(item.key)), [one for one, part in item.ways.items() if _uses(part, key)]
-            is_taken = now is not None and _uses(now, key)
-            more = chosen_by((now,), key, value) if now is not None and is_taken else {item.key: fitting}
+            now = item.ways.get(value(item.key))
+            fitting = [one for one, part in item.ways.items() if _uses(part, key, within)]
+            is_taken = now is not None and _uses(now, key, within)
+            more = chosen_by((now,), key, value, within) if now is not None and is_taken else {item.key: fitting}
         for choice, values in more.items():
             found[choice] = list(dict.fromkeys((*found.get(choice, ()), *values)))
     return {choice: values for choice, values in found.items() if values}
 
 
-def _uses(part: Part, key: str) -> bool:
-    """True if `part` or a part inside it uses `key`."""
-    return any(key in one.used for one in all_parts((part,)))
+def _uses(part: Part, key: str, within: Within) -> bool:
+    """True if `part` or a part inside it uses `key`.
+
+    `within` gains each part that is asked about. It is not kept for later: a plugin may add a way to a choice.
+    """
+    if (known := within.get(id(part))) is None:
+        known = part, frozenset(name for one in all_parts((part,)) for name in one.used)
+        within[id(part)] = known
+    return key in known[1]
 
 
 def all_steps(items: Iterable[Taken]) -> tuple[Step, ...]:
