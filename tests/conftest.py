@@ -25,8 +25,11 @@ from tests.warm import build_commands_once
 
 gc.disable()  # until the tests begin, because imported modules and collected tests stay
 
-settings.register_profile("tests", deadline=None)  # the time of an example depends on the machine
-settings.load_profile("tests")
+# The time of an example depends on the machine. A property that gives no number of examples itself is tried with few,
+# and with many by the long tests, which know it by this number.
+settings.register_profile("fast", deadline=None, max_examples=30)
+settings.register_profile("long", deadline=None, max_examples=120)
+settings.load_profile("fast")
 
 os.environ.pop("COLUMNS", None)  # the width of the window in which the workers were started
 
@@ -56,10 +59,21 @@ _LONGEST_OF_LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if is_long(config) else "fast")
     config.pluginmanager.register(Meter(config))
 
 
+def _has_examples_of_profile(item: pytest.Item) -> bool:
+    """Return true for a test of a property that gives no number of examples of its own."""
+    own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    return own is not None and own.max_examples == settings.get_profile("long").max_examples
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_long(config):
+        for item in filter(_has_examples_of_profile, items):
+            item.add_marker("long")
     places = {name: place for place, name in enumerate(_LONGEST_OF_LONG if is_long(config) else _LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
