@@ -128,7 +128,7 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
             problem = f"the task {toml(spec.task)} has no metric {toml(name)}{similar(name, known)}"
             raise Problem("training.metrics", f"{problem}; allowed: {', '.join(known)}")
     asked = toml(tables.training.evaluation)
-    if not settings.evaluated_every:
+    if settings.keys.evaluation == "none":
         return
     if ALGORITHMS[tables.protocol.name].private or tables.privacy.label_epsilon != "none":
         what = "dp-fedavg" if ALGORITHMS[tables.protocol.name].private else "privacy.label_epsilon"
@@ -137,11 +137,11 @@ def _check_evaluation(tables: TrainingTables, settings: TrainingSettings) -> Non
     if not tables.data.held_out:
         problem = f"0 leaves clients no points of their own to test on, and training.evaluation is {asked}"
         raise Problem("data.held_out", f"{problem}; allowed: more than 0, such as 0.2")
-    if settings.summed and ALGORITHMS[tables.protocol.name].buffered:
+    if settings.keys.evaluation == "secure" and ALGORITHMS[tables.protocol.name].buffered:
         name = toml(tables.protocol.name)
         problem = f"{asked} adds figures in the secure sum of a round's models, and {name} takes each model by itself"
         raise Problem("training.evaluation", f'{problem}; allowed: "plain" or "none"')
-    if settings.summed and settings.averaging.individual:
+    if settings.keys.evaluation == "secure" and settings.averaging.individual:
         problem = 'in the secure sum of the models, and training.averaging is "plain"'
         ways = 'training.averaging = "secure" or another secure sum, or training.evaluation = "plain" or "none"'
         raise Problem("training.evaluation", f"{asked} adds figures {problem}; allowed: {ways}")
@@ -356,8 +356,10 @@ def _check_rounds(tables: TrainingTables, settings: TrainingSettings, labels: Co
             problem += f", two more than the C = {colluding} that may collude with the server"
         raise Problem("training.share", f"{problem}; allowed: more clients, or a larger share")
     others = able_to_train(settings, labels) - drawn
-    if settings.extra > others:
-        problem = f"{settings.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
+    if settings.keys.extra > others:
+        problem = (
+            f"{settings.keys.extra} besides {drawn} are more clients than there are to call; allowed: 0 to {others}"
+        )
         raise Problem("training.extra", problem)
 
 

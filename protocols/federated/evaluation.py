@@ -101,7 +101,7 @@ class EvaluatingClient(TrainingClient):
     async def respond(self, message: Message) -> None:
         if not isinstance(message, ModelToTest):
             return self.answer()
-        if self.settings.summed:
+        if self.settings.keys.evaluation == "secure":
             return refuse(self, "send its figures by themselves: the sum of a round adds them")
         await self.unless_over(self._evaluate(message.model))
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
@@ -36,7 +38,7 @@ from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.fedavg import TrainingRound
-from tacit.protocols.federated.keys import BufferKeys, TrainingTables
+from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
@@ -147,7 +149,7 @@ class Training:
             averaging, noise = self.settings.averaging, self.settings.private.noise
             sees_all = not isinstance(averaging, Secure) or averaging.sum.sees_all
             spending = self._spending_on(tables, noise, sees_all)
-        if self.settings.evaluated_every:
+        if tables.training.evaluation != "none":
             self.kinds = self.evaluating
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
@@ -260,8 +262,8 @@ def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int)
     for number in range(1, settings.rounds + 1):
         source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
         used = {name: settings.labels_used(count, number) for name, count in labels.items()}
-        members = cohort.draw(names, used, settings.share, source, only_labeled=alone)
-        found.append(cohort.enlarged(members, names, used, settings.extra, source, only_labeled=alone))
+        members = cohort.draw(names, used, settings.keys.share, source, only_labeled=alone)
+        found.append(cohort.enlarged(members, names, used, settings.keys.extra, source, only_labeled=alone))
     return found
 
 
@@ -354,7 +356,7 @@ def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int])
 
 def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
     """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
-    return rounded_up(settings.share, able_to_train(settings, labels))
+    return rounded_up(settings.keys.share, able_to_train(settings, labels))
 
 
 def able_to_train(settings: TrainingSettings, labels: Collection[int]) -> int:
@@ -397,25 +399,13 @@ def settings_of(
         update,
         method,
         tables.data.clients,
-        rounds=training.rounds,
-        share=training.share,
-        extra=training.extra if overselects(algorithm, method) else 0,
-        label_from=training.label_from,
-        averaging=averaging_of(tables, labels),
-        by_points=training.weighting == "points",
-        class_weights=training.class_weights == "own",
+        training if overselects(algorithm, method) else structs.replace(training, extra=0),
+        averaging_of(tables, labels),
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
+        metric_names=() if training.evaluation == "none" or has_classes(spec) else jobs.metric_names(spec),
     )
-    if training.evaluation != "none":
-        names = () if has_classes(spec) else jobs.metric_names(spec)
-        settings = replace(
-            settings,
-            evaluated_every=training.evaluate_every,
-            metric_names=names,
-            summed=training.evaluation == "secure",
-        )
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if isinstance(settings.averaging, Secure):
         settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
@@ -466,7 +456,7 @@ def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
     """
     everybody = settings.private is not None or settings.trains_unlabeled(settings.rounds)
     able = len(labels) if everybody else sum(1 for count in labels if settings.labels_used(count, settings.rounds))
-    return rounded_up(settings.share, able)
+    return rounded_up(settings.keys.share, able)
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
@@ -478,13 +468,12 @@ def overselects(algorithm: Algorithm, method: Method) -> bool:
 
 
 def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
-    """M_c, K and the keys of FedBuff among clients with these numbers of `labels`."""
+    """M_c and K of FedBuff among clients with these numbers of `labels`."""
     training, able = tables.training, sum(1 for count in labels if count)
     concurrency = training.concurrency or rounded_up(training.share, able)
     return dict(
         concurrency=concurrency,
         buffer=training.buffer or min(_BUFFER, math.ceil(concurrency / 2)),
-        keys=BufferKeys.part_of(training),
     )
 
 

@@ -11,8 +11,8 @@ McMahan et al., Communication-efficient learning of deep networks from decentral
           w_{t+1}^k <- ClientUpdate(k, w_t)
         w_{t+1} <- sum_k n_k/n w_{t+1}^k
 
-K, the number of clients, and C are `clients` and `share` of the settings; B, the size of a batch, and E, the number of
-epochs, are `labeled_batch` and `epochs` of their `update`, whose rate is eta and may fall with the rounds. P_k are the
+K, the number of clients, is `clients` of the settings, and C is `training.share`; B, the size of a batch, and E, the
+number of epochs, are `training.labeled_batch` and `training.epochs`. The rate eta may fall with the rounds. P_k are the
 points of client k with labels, l is the loss of the task. n_k is 1, or with `by_points` the number of points of an
 epoch; n is their sum over the clients of S_t whose models are averaged.
 
@@ -92,8 +92,8 @@ class FedAvgServer(RoundsServer[Any, Record]):
         """Draw the cohort S_t, and a few more clients where a round may end before all have answered."""
         settings, (able, labels, source) = self.settings, self.drawn_from(number)
         alone = not settings.trains_unlabeled(number)
-        members = cohort.draw(self.clients, labels, settings.share, source, only_labeled=alone, present=able)
-        called = cohort.enlarged(members, able, labels, settings.extra, source, only_labeled=alone)
+        members = cohort.draw(self.clients, labels, settings.keys.share, source, only_labeled=alone, present=able)
+        called = cohort.enlarged(members, able, labels, settings.keys.extra, source, only_labeled=alone)
         here = frozenset(self.present)
         self._enough = sum(name in here for name in members)
         return tuple(name for name in called if name in here)

@@ -43,7 +43,7 @@ offered here. A client sees each model that it is called with.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -56,7 +56,6 @@ from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Record, Update, figures_of
 from tacit.protocols.federated.fedavg import LocalModel, TrainingRound, Usable
-from tacit.protocols.federated.keys import BufferKeys
 from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
 from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, values_of
@@ -108,16 +107,15 @@ class Change(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class BufferedSettings(TrainingSettings):
-    """The settings of FedBuff: its `keys`, and `concurrency` M_c and `buffer` K, whose defaults follow from clients."""
+    """The settings of FedBuff, with `concurrency` M_c and `buffer` K, whose defaults follow from clients."""
 
     concurrency: int = 1
     buffer: int = 1
-    keys: BufferKeys = field(default_factory=BufferKeys)
 
     @property
     def patience(self) -> float:
         """The most virtual seconds that all rounds take: in each, every client may be waited for, one after another."""
-        tests = self.evaluated_every > 0  # the server waits for figures after the last round
+        tests = self.keys.evaluation != "none"  # the server waits for figures after the last round
         return (1 + self.rounds * (1 + self.clients) + tests) * self.deadline
 
     @property

@@ -57,6 +57,7 @@ from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsifie
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.figures import SummedFigures
+from tacit.protocols.federated.keys import Training
 from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
@@ -99,42 +100,30 @@ _FIRST = "first model"  # on a Byzantine client's disk, in a hollow run
 class TrainingSettings:
     """The settings of federated training, which all parties know in advance.
 
-    `share`: tau, the share of the clients in a cohort; `able`: the number of clients with labels (None: all). `extra`:
-    how many clients are called beyond a cohort; the round ends once as many models as a cohort has are received. From
-    round `label_from` on, counted from 1, clients ask the labeller. `class_weights`: once there are pseudo-labels,
-    points are also weighted by their class (`labelling.by_class`). `by_points`: a model's weight is the number of
-    points of an epoch that it was trained on; otherwise all models have equal weight. `deadline`, in virtual seconds,
-    bounds every wait of the server; a client waits for as long as all rounds may take. `private`: clips the clients'
-    models and adds noise (`dp_fedavg`); the server then draws cohorts from its own entropy. `byzantine`: the false
-    update of each Byzantine client, by name. Clients test the model after every `evaluated_every` rounds (0: never) and
-    after the last one (`evaluation`). With `summed` they test the model with which a round begins: the first round,
-    each `evaluated_every` rounds from there, and the last one. `metric_names`: the metrics of a task without classes.
+    `keys`: the table [training] as it is in the scenario; `min_clients` is the value or the default of its key. `able`:
+    the number of clients with labels (None: all). `deadline`, in virtual seconds, bounds every wait of the server; a
+    client waits for as long as all rounds may take. `private`: clips the clients' models and adds noise (`dp_fedavg`);
+    the server then draws cohorts from its own entropy. `byzantine`: the false update of each Byzantine client, by name.
+    `metric_names`: the metrics that clients compute where they test models of a task without classes.
     """
 
     spec: ModelSpec
     update: LocalUpdate
     method: Method
     clients: int
-    rounds: int = 1
-    share: float = 1.0
-    extra: int = 0
-    label_from: int = 1
+    keys: Training = field(default_factory=Training)
     averaging: Averaging = field(default_factory=Plain)
-    by_points: bool = False
-    class_weights: bool = False
     min_clients: int = 1
     deadline: float = 60.0
     private: Clipped | None = None
     byzantine: Mapping[str, FalseUpdate] = field(default_factory=dict)
     able: int | None = None
-    evaluated_every: int = 0
     metric_names: tuple[str, ...] = ()
-    summed: bool = False
 
     def __post_init__(self) -> None:
         if self.private is not None:
             self._check_private(self.private)
-        if self.extra and not self.averaging.individual:
+        if self.keys.extra and not self.averaging.individual:
             problem = "is a sum over all who began it; use plain, or training.extra = 0"
             raise SettingError("averaging", self.averaging.name, problem)
         if not self.averaging.individual and any(make().individual for _, make in self.method.additions):
@@ -152,9 +141,19 @@ class TrainingSettings:
             problem = "keeps statistics of its points in buffers, which no noise goes with"
             raise ModelError(f"model {self.spec.name} {problem}")
 
+    @property
+    def rounds(self) -> int:
+        """The number of rounds, which all training in rounds has among its settings."""
+        return self.keys.rounds
+
+    @property
+    def by_points(self) -> bool:
+        """True if a model's weight is the number of points of an epoch that it was trained on, and not 1."""
+        return self.keys.weighting == "points"
+
     def labels_in(self, number: int) -> bool:
         """Return true if round `number` has pseudo-labels."""
-        return self.method.labeller is not None and number >= self.label_from
+        return self.method.labeller is not None and number >= self.keys.label_from
 
     def labels_used(self, count: int, number: int) -> int:
         """How many of its `count` labels a client trains on in round `number`: all, or 0 if they make no batch.
@@ -171,20 +170,20 @@ class TrainingSettings:
 
     def evaluates(self, number: int) -> bool:
         """Return true if clients test the model after round `number`, and send figures that the server sees."""
-        trained = self.evaluated_every > 0 and number <= self.rounds and not self.summed
-        return trained and (number % self.evaluated_every == 0 or number == self.rounds)
+        trained = self.keys.evaluation == "plain" and number <= self.rounds
+        return trained and (number % self.keys.evaluate_every == 0 or number == self.rounds)
 
     def sums_figures(self, number: int) -> bool:
         """Return true if clients test the model with which round `number` begins, and the sum of the round adds their
         figures."""
-        trained = self.evaluated_every > 0 and number <= self.rounds and self.summed
-        return trained and ((number - 1) % self.evaluated_every == 0 or number == self.rounds)
+        trained = self.keys.evaluation == "secure" and number <= self.rounds
+        return trained and ((number - 1) % self.keys.evaluate_every == 0 or number == self.rounds)
 
     def called(self, number: int) -> int:
         """How many clients round `number` calls if all have enrolled, including those that are away."""
         everybody = self.able is None or self.private is not None or self.trains_unlabeled(number)
         able = self.clients if everybody or self.able is None else self.able
-        return rounded_up(self.share, able)
+        return rounded_up(self.keys.share, able)
 
     def compared(self, model: bytes, additions: Sequence[bytes] = ()) -> bytes:
         """A canonical encoding of `model` and `additions`, which is the same for equal numbers.
@@ -205,13 +204,13 @@ class TrainingSettings:
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         waits = 1 + self.averaging.waits(self.clients) + (self.method.labeller.waits if self.method.labeller else 0)
-        waits += self.evaluated_every > 0 and not self.summed
+        waits += self.keys.evaluation == "plain"
         return (1 + self.rounds * waits) * self.deadline
 
     @property
     def together(self) -> int:
         """How many clients' models the server holds at a time at most."""
-        return rounded_up(self.share, self.clients) + self.extra
+        return rounded_up(self.keys.share, self.clients) + self.keys.extra
 
     @property
     def expected(self) -> Expected:
@@ -383,7 +382,7 @@ class TrainingClient(FedAvgClient):
         shard = self.shard
         labels = np.where(shard.labeled, shard.labels, pseudo.labels)
         weights = np.where(shard.labeled, 1.0, pseudo.weights)
-        if self.settings.class_weights:
+        if self.settings.keys.class_weights == "own":
             weights = weights * by_class(labels, self.settings.spec.classes)
         return LocalData(shard.points, labels, weights.astype(np.float32), shard.labeled, shard.targets)
 
@@ -453,7 +452,7 @@ class TrainingServer(FedAvgServer):
 
     @property
     def calls_all(self) -> bool:
-        return self.settings.share == 1
+        return self.settings.keys.share == 1
 
     def drawn_from(self, number: int) -> tuple[tuple[str, ...], dict[str, int], Any]:
         able, labels, source = super().drawn_from(number)
@@ -611,7 +610,7 @@ class PlainAveraging(Part):
 
     def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
         up = len(among.names) * (sum(among.settings.expected.sizes) + FIGURES_BYTES)
-        return {"LocalModel": None if among.settings.extra else up}
+        return {"LocalModel": None if among.settings.keys.extra else up}
 
     def waits(self, tables: Any) -> int:
         return 1

@@ -109,22 +109,24 @@ def _lost(path: Path, number: int) -> bool:
 
 def _differences(first: Any, second: Any) -> Iterator[str]:
     """Yield what differs from its beginning on in a run with the settings `second`, of more rounds than `first`."""
-    if every := getattr(first, "evaluated_every", 0):
-        if hasattr(first, "concurrency"):
-            yield "clients at work were dismissed after its last round, so that they tested the model"
-        elif not first.summed and first.rounds % every:
-            yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
-        if first.summed and (first.rounds - 1) % every:
-            yield (
-                "clients have tested the model before its last round, which is no multiple of training.evaluate_every "
-                "after the first"
-            )
+    last = first.rounds
+    if first.evaluates(last) and hasattr(first, "concurrency"):
+        yield "clients at work were dismissed after its last round, so that they tested the model"
+    elif first.evaluates(last) and not second.evaluates(last):
+        yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
+    elif hasattr(first, "sums_figures") and first.sums_figures(last) and not second.sums_figures(last):
+        yield (
+            "clients have tested the model before its last round, which is no multiple of training.evaluate_every "
+            "after the first"
+        )
     if getattr(first, "questions", 0):
         yield "a curious server asks in its last rounds (attack.kind)"
     for field in fields(first):
         one, other = getattr(first, field.name), getattr(second, field.name)
         if field.name == "averaging" and getattr(getattr(first, "private", None), "noise", None) is not None:
             continue  # the noise that its sums carry is that of `private`, which is compared
+        if field.name == "keys":
+            one, other = (structs.replace(keys, rounds=0) for keys in (one, other))
         if field.name != "rounds" and not _equal(one, other):
             yield _CAUSES.get(field.name, f"its {field.name.replace('_', ' ')} follows from the number of rounds")
 

@@ -13,7 +13,8 @@ from tacit.protocols.cotraining.experiment import learners_of
 from tacit.protocols.cotraining.observer import CotrainedRound
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.splits import data_of, parts_of, split
-from tacit.scenarios.running.folder import byte_rows
+from tacit.scenarios.running.continuing import continue_for
+from tacit.scenarios.running.folder import FolderError, byte_rows
 from tacit.scenarios.running.runner import resume
 
 TINY = """
@@ -159,6 +160,17 @@ def test_a_killed_and_resumed_run_has_the_same_figures(
     found = resume(tmp_path / "run", engine="inline")
     assert found.resumed and found.trace_hash == calm.trace_hash
     assert found.evaluation == calm.evaluation and rounds(found) == rounds(calm)
+
+
+def test_a_run_is_continued_where_its_last_round_would_have_been_tested_anyway(file: Path, tmp_path: Path) -> None:
+    changes = ["training.evaluate_every=2"]
+    whole = run(load(file, changes), out=tmp_path / "whole", engine="inline")
+    run(load(file, [*changes, "cotraining.rounds=2"]), out=tmp_path / "run", engine="inline")
+    found = resume(continue_for(tmp_path / "run", "cotraining.rounds", 4), engine="inline")
+    assert found.trace_hash == whole.trace_hash and found.evaluation == whole.evaluation
+    run(load(file, [*changes, "cotraining.rounds=1"]), out=tmp_path / "other", engine="inline")
+    with pytest.raises(FolderError, match="clients have tested the model after its last round"):
+        continue_for(tmp_path / "other", "cotraining.rounds", 4)
 
 
 def test_a_curious_server_still_asks_afterwards(file: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tacit.parties.data.sets import load
 from tacit.parties.data.splits import Shard, shards
@@ -19,7 +20,7 @@ from tacit.protocols.crypto import fixed_point
 from tacit.protocols.federated.averaging import Averaging, Plain, Record, Secure
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening
@@ -27,7 +28,7 @@ from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
-from tests.protocols.federated.rounds import run_rounds
+from tests.protocols.federated.rounds import run_rounds, training_settings
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 160), 4, "iid", 0.5, 1)
@@ -38,17 +39,17 @@ UPDATE = LocalUpdate(epochs=1, labeled_batch=10, learning_rate=0.5, device="cpu"
 def trained(
     private: Clipped | None, *faults: Fault, held: Sequence[Shard] = SHARDS, more: int = 0, **changes: Any
 ) -> tuple[TrainingServer, list[Record], World]:
-    settings = TrainingSettings(
+    settings = training_settings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, **{"min_clients": 2, "deadline": 10.0, **changes}
     )
-    called = replace(settings, rounds=settings.rounds + more)
+    called = replace(settings, keys=structs.replace(settings.keys, rounds=settings.rounds + more))
     server, _, records, world = run_rounds(settings, held, FIRST, faults, of_server=called)
     return server, records, world
 
 
 def trained_alone(name: int) -> np.ndarray:
     """The result of client `name` in the first round, trained on its labels alone."""
-    client = TrainingClient(World(1), f"client/{name}", SHARDS[name], TrainingSettings(SPEC, UPDATE, Method(), 4))
+    client = TrainingClient(World(1), f"client/{name}", SHARDS[name], training_settings(SPEC, UPDATE, Method(), 4))
     seed = World(1).entropy(f"client/{name}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters)
 
@@ -133,7 +134,7 @@ def test_a_client_that_diverged_does_not_change_the_model() -> None:
 @pytest.mark.parametrize("number", [1.5 * 2**22, math.inf])
 def test_a_client_with_noise_refuses_a_model_that_is_coarse_against_it(number: float) -> None:
     private, false = Clipped(0.3, 0.5, "clients"), encode(np.full(len(FIRST) // 4, number))
-    settings = TrainingSettings(
+    settings = training_settings(
         SPEC, UPDATE, Method(), len(SHARDS), private=private, averaging=Secure(), min_clients=2, deadline=10.0
     )
     _, clients, records, world = run_rounds(settings, SHARDS, false)
@@ -165,7 +166,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 def test_settings_without_privacy_are_refused() -> None:
     for private, changes, problem in (
         (Clipped(1.0, 1.0, "clients"), {}, "averaging = secure"),
-        (Clipped(1.0, 1.0), {"by_points": True}, "counts more than one"),
+        (Clipped(1.0, 1.0), {"weighting": "points"}, "counts more than one"),
     ):
         with pytest.raises(ValueError, match=problem):
             trained(private, **changes)

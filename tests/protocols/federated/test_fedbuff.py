@@ -15,14 +15,14 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode
 from tacit.parties.playing import play
 from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, FedBuffClient, FedBuffServer, moved
-from tacit.protocols.federated.keys import BufferKeys
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.sim.conditions import Conditions
 from tacit.sim.faults import Crash, Delay, Fault, Leave, Pause, Slow
 from tacit.sim.latency import parse_latency
 from tacit.sim.trace import Event
 from tacit.sim.world import World
+from tests.protocols.federated.rounds import training_settings
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 6, "iid", 0.5, 1)
@@ -41,13 +41,11 @@ class Run:
         self.world = World(seed, conditions=conditions, faults=faults, sinks=[self.events.append])
         self.world.taps.computed.append(self._computed)
         keys = {"rounds": 4, "deadline": 10.0, **keys}
-        own = BufferKeys(**{key: keys.pop(key) for key in ("staleness", "server_rate") if key in keys})
-        buffered = {"concurrency": 6, "buffer": 2, "keys": own, **keys}
-        settings = (
-            TrainingSettings(SPEC, UPDATE, Method(), 6, **keys)
-            if fedavg
-            else BufferedSettings(SPEC, UPDATE, Method(), 6, **buffered)
-        )
+        if fedavg:
+            settings = training_settings(SPEC, UPDATE, Method(), 6, **keys)
+        else:
+            buffered = {"concurrency": 6, "buffer": 2, **keys}
+            settings = training_settings(SPEC, UPDATE, Method(), 6, BufferedSettings, **buffered)
         client, server = (TrainingClient, TrainingServer) if fedavg else (FedBuffClient, FedBuffServer)
         self.clients = [client(self.world, f"client/{i}", shard, settings) for i, shard in enumerate(SHARDS)]
         self.server = server(self.world, [one.name for one in self.clients], settings, FIRST)
@@ -78,8 +76,8 @@ class Run:
 @pytest.mark.parametrize("by_points", [False, True])
 def test_with_a_buffer_for_all_clients_fedbuff_equals_fedavg(by_points: bool) -> None:
     """Weighted by points, FedAvg itself rounds to float32 once more."""
-    fedavg = Run(fedavg=True, by_points=by_points)
-    fedbuff = Run(buffer=6, latency="lognormal:40ms,0.5", by_points=by_points)
+    fedavg = Run(fedavg=True, weighting="points" if by_points else None)
+    fedbuff = Run(buffer=6, latency="lognormal:40ms,0.5", weighting="points" if by_points else None)
     assert fedavg.models == fedbuff.models or by_points
     np.testing.assert_allclose(*(decode(run.server.model) for run in (fedavg, fedbuff)), atol=1e-6)
     assert fedbuff.server.model != FIRST
@@ -88,7 +86,9 @@ def test_with_a_buffer_for_all_clients_fedbuff_equals_fedavg(by_points: bool) ->
         assert other.staleness == (0,) * 6
 
 
-@pytest.mark.parametrize("keys", [{}, {"staleness": 0.0}, {"staleness": 1.0, "server_rate": 0.5}, {"by_points": True}])
+@pytest.mark.parametrize(
+    "keys", [{}, {"staleness": 0.0}, {"staleness": 1.0, "server_rate": 0.5}, {"weighting": "points"}]
+)
 def test_each_update_of_the_model_equals_plain_numpy_in_the_order_of_arrivals(keys: dict[str, Any]) -> None:
     run = Run(SLOW, latency="lognormal:40ms,0.5", rounds=12, **keys)
     settings, model = run.server.settings, np.frombuffer(FIRST, "<f4")

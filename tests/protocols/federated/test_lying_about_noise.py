@@ -20,7 +20,6 @@ from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.noisy_changes import NoisyChanges
-from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
@@ -33,7 +32,7 @@ from tacit.protocols.sums.lightsecagg import CodedSum, CodedSurvivors, LightSecA
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumSettings
 from tacit.sim.faults import Crash, Fault
-from tests.protocols.federated.rounds import Rounds, run_rounds
+from tests.protocols.federated.rounds import Rounds, run_rounds, training_settings
 from tests.protocols.federated.test_noisy_changes import CLIENTS, CLIP, FIRST, SHARDS, SPEC, STILL, noise_of, sent
 
 COLLUDING = "client/0"
@@ -108,7 +107,7 @@ def test_whatever_sets_a_server_shows_the_components_that_are_left_have_the_vari
 
 def ran(one: Any, noise: Distributed, *faults: Fault, rounds: int = 1, **changes: Any) -> Rounds:
     averaging, private = NoisyChanges(one), Clipped(CLIP, 0.0, "clients", noise)
-    settings = TrainingSettings(
+    settings = training_settings(
         SPEC, STILL, Method(), CLIENTS, rounds=rounds, private=private, averaging=averaging, min_clients=2,
         deadline=10.0, **changes,
     )  # fmt: skip

@@ -20,10 +20,10 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.averaging import Plain, Secure
 from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingServer, TrainingSettings
+from tacit.protocols.federated.round import TrainingServer
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.xclp import Parameters
-from tests.protocols.federated.rounds import run_rounds
+from tests.protocols.federated.rounds import run_rounds, training_settings
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 CLIENTS = 3
@@ -35,7 +35,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> TrainingServer:
     """The server after some rounds of `method`."""
     additions = tuple(addition for addition, _ in method.additions)
     update = LocalUpdate(1, 50, 0.5, device="cpu", additions=additions)
-    settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
+    settings = training_settings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
     return run_rounds(settings, SHARDS, FIRST).server
 
 

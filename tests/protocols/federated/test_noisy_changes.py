@@ -22,7 +22,7 @@ from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.noisy_changes import NoisyChanges
-from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed, Excess
 from tacit.protocols.privacy.removable import Kind
@@ -33,7 +33,7 @@ from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
-from tests.protocols.federated.rounds import run_rounds
+from tests.protocols.federated.rounds import run_rounds, training_settings
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 CLIENTS, CLIP = 8, 0.3
@@ -58,7 +58,7 @@ def trained(
     identities = Identities.simulated(1).withstanding(1)
     averaging = NoisyChanges(SecAgg(identities=identities, of_run=Assumed(CLIENTS, 1, 0), noise=noise))
     private = Clipped(CLIP, 0.0, "clients", noise)
-    agreed = TrainingSettings(
+    agreed = training_settings(
         SPEC, update, Method(), CLIENTS, private=private, averaging=averaging,
         **{"rounds": noise.rounds, "min_clients": 2, "deadline": 10.0, **changes},
     )  # fmt: skip
@@ -126,7 +126,7 @@ def test_the_average_is_that_of_clipped_changes() -> None:
 
 
 def trained_alone(number: int) -> np.ndarray:
-    agreed = TrainingSettings(SPEC, UPDATE, Method(), CLIENTS)
+    agreed = training_settings(SPEC, UPDATE, Method(), CLIENTS)
     client = TrainingClient(World(1), f"client/{number}", SHARDS[number], agreed)
     seed = World(1).entropy(f"client/{number}", 1, 1, 1, "training").bytes(32)
     return decode(jobs.train(SPEC, FIRST, client.data(None), UPDATE, 0, seed).parameters).astype(float)

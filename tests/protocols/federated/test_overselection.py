@@ -14,12 +14,11 @@ from tacit.parties.learning.vectors import average
 from tacit.protocols.federated.averaging import Averaging, Secure, Update
 from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.method import Method
-from tacit.protocols.federated.round import TrainingSettings
 from tacit.protocols.sums.secure_sum import SecAggPlus
 from tacit.sim.faults import Corrupt, Crash, Delay, Fault, Slow
 from tacit.sim.setting_error import SettingError
 from tacit.sim.world import World
-from tests.protocols.federated.rounds import Rounds, run_rounds
+from tests.protocols.federated.rounds import Rounds, run_rounds, training_settings
 
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
 SHARDS = shards(load("digits", 240), 8, "iid", 0.5, 1)
@@ -29,7 +28,7 @@ KEYS: dict[str, Any] = {"share": 0.5, "extra": 2, "rounds": 6, "deadline": 10.0}
 
 
 def trained(*faults: Fault, **keys: Any) -> Rounds:
-    settings = TrainingSettings(SPEC, UPDATE, Method(), 8, **{**KEYS, **keys})
+    settings = training_settings(SPEC, UPDATE, Method(), 8, **{**KEYS, **keys})
     return run_rounds(settings, SHARDS, jobs.initial(SPEC, 1), faults, latency="lognormal:20ms,0.3")
 
 

@@ -26,14 +26,14 @@ from tacit.protocols.federated.fedmatch import FedMatch
 from tacit.protocols.federated.labelling import PseudoLabels
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingClient, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient
 from tacit.protocols.xclp import xclp
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.lsh import hash_bits, planes
 from tacit.protocols.xclp.recipe import AUTHORS_CODE, PAPER, Recipe
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.world import World
-from tests.protocols.federated.rounds import run_rounds
+from tests.protocols.federated.rounds import run_rounds, training_settings
 
 CLIENTS, RATE, DECAY, BITS, K, ALPHA = 3, 0.5, 0.01, 128, 5, 0.95
 SPEC = ModelSpec("linear", (1, 8, 8), 10)
@@ -57,7 +57,7 @@ def trained(method: Method, rounds: int = 1, **changes: Any) -> tuple[Vector, li
     update = LocalUpdate(
         learning_rate=RATE, weight_decay=DECAY, additions=additions, **{**plain, **changes.pop("local", {})}
     )
-    settings = TrainingSettings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
+    settings = training_settings(SPEC, update, method, CLIENTS, rounds=rounds, deadline=10.0, **changes)
     server, clients, _, _ = run_rounds(settings, SHARDS, FIRST)
     return double(server.model), clients
 
@@ -115,7 +115,7 @@ def test_fedavg_weighted_by_points_equals_the_reference() -> None:
     steps = [double(FIRST) - RATE * slope(loss_on(shard), double(FIRST)) for shard in SHARDS]
     counts = [float(shard.labeled.sum()) for shard in SHARDS]
     expected = sum(count * step for count, step in zip(counts, steps, strict=True)) / sum(counts)
-    assert_near(trained(method_of("fedavg"), by_points=True)[0], expected)
+    assert_near(trained(method_of("fedavg"), weighting="points")[0], expected)
 
 
 def test_fedprox_equals_the_reference() -> None:

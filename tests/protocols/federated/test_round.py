@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tacit.parties.data.sets import Dataset, load
 from tacit.parties.data.splits import Shard, shards
@@ -23,13 +24,13 @@ from tacit.protocols.federated.fedavg import FedAvgClient, LocalModel, TrainingR
 from tacit.protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
+from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.recipe import AUTHORS_CODE
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.faults import Crash, Fault, Pause, Slow
 from tacit.sim.world import World
-from tests.protocols.federated.rounds import Rounds, run_rounds
+from tests.protocols.federated.rounds import Rounds, run_rounds, training_settings
 
 CLIENTS = 4
 XCLP = Parameters(PlaintextHamming(256), CLIENTS, 10, bits=256, deadline=10.0)
@@ -54,10 +55,10 @@ def trained(
     **changes: Any,
 ) -> Rounds:
     """A run; the server opens `opened` rounds, by default the number that its clients agreed on."""
-    settings = TrainingSettings(
+    settings = training_settings(
         spec, update(method), method, len(dealt), **{"rounds": 3, "min_clients": 2, "deadline": 10.0, **changes}
     )
-    of_server = settings if opened is None else replace(settings, rounds=opened)
+    of_server = settings if opened is None else replace(settings, keys=structs.replace(settings.keys, rounds=opened))
     return run_rounds(settings, dealt, jobs.initial(spec, 1), faults, of_server=of_server, seed=seed)
 
 
@@ -89,7 +90,7 @@ def test_a_model_is_weighted_by_its_number_of_training_points(averaging: Averagi
         for s, size in zip(SHARDS, sizes, strict=True)
     ]
     assert [shard.labeled.sum() for shard in dealt] == sizes
-    server, clients, _, _ = trained(PLAIN, rounds=1, dealt=dealt, by_points=True, averaging=averaging)
+    server, clients, _, _ = trained(PLAIN, rounds=1, dealt=dealt, weighting="points", averaging=averaging)
     models = [decode(one.parameters).astype(np.float64) for one in trained_alone(clients)]
     expected = sum(size * model for size, model in zip(sizes, models, strict=True)) / sum(sizes)
     np.testing.assert_allclose(decode(server.model), expected, atol=1e-6)
@@ -288,8 +289,8 @@ def test_scaffold_sends_control_variates_beside_the_models() -> None:
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold"])
 def test_a_secure_sum_gives_the_same_average_and_shows_no_model(name: str) -> None:
     method = Method(additions=UPDATES[name]())
-    plain = trained(method, rounds=2, by_points=True)[0]
-    server, _, records, world = trained(method, rounds=2, by_points=True, averaging=Secure())
+    plain = trained(method, rounds=2, weighting="points")[0]
+    server, _, records, world = trained(method, rounds=2, weighting="points", averaging=Secure())
     assert [record.averaged for record in records] == [tuple(f"client/{i}" for i in range(CLIENTS))] * 2
     np.testing.assert_allclose(decode(server.model), decode(plain.model), atol=1e-6)
     assert "LocalModel" not in {row.type for row in world.ledger.rows()}
@@ -335,7 +336,7 @@ def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -
     shard, random = SHARDS[0], np.random.default_rng(1)
     pseudo = PseudoLabels(random.integers(-1, 10, len(shard.labels)), random.random(len(shard.labels), np.float32))
     _, plain, _, _ = trained(PLAIN, rounds=1)
-    _, weighted, _, _ = trained(PLAIN, rounds=1, class_weights=True)
+    _, weighted, _, _ = trained(PLAIN, rounds=1, class_weights="own")
     one, other = plain[0].data(pseudo), weighted[0].data(pseudo)
     assert one.labels.tolist() == other.labels.tolist()
     found = [label for label in one.labels.tolist() if label >= 0]
@@ -344,7 +345,7 @@ def test_points_of_rare_classes_count_more_where_class_weights_are_asked_for() -
         assert after == pytest.approx(factor * before, rel=1e-6)
     # Without pseudo-labels there are no class weights.
     assert weighted[0].data(None).weights.tolist() == plain[0].data(None).weights.tolist()
-    server, *_ = trained(Method(Alone(SPEC, 256, 5, 0.99)), class_weights=True)
+    server, *_ = trained(Method(Alone(SPEC, 256, 5, 0.99)), class_weights="own")
     assert server.model != trained(Method(Alone(SPEC, 256, 5, 0.99)))[0].model
 
 
