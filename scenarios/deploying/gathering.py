@@ -16,7 +16,7 @@ from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
 from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
 from tacit.scenarios.files.faults import faults_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.splits import data_of, parts_of, split
+from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder
 from tacit.scenarios.running.prediction import client_seconds
 from tacit.scenarios.running.process import one_thread
@@ -81,12 +81,12 @@ def _endings(folders: Iterable[Path]) -> list[Ending]:
 
 def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending]) -> "tuple[Any, Simulated]":
     """The finished run as its observer sees it, with the parties in their final states. Raises FolderError."""
-    parts = parts_of(scenario)
+    material = material_of(scenario)
     world = World(scenario.seed)
     made = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
     falls, more = _falls(gathered, endings, made)
     experiment = PROTOCOLS[scenario.protocol.name].build(
-        Setting(world, scenario, parts, named(split(parts.held, data_of(scenario), scenario.seed)), [*made, *more])
+        Setting(world, scenario, material.parts, named(material.shards), [*made, *more])
     )
     server, clients = experiment.server, Present(experiment.clients)
     records: list[Any] = []

@@ -4,20 +4,16 @@ Each check raises `ScenarioError` without a file's name; `check` adds it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
-from tacit.parties.data.files import is_outline
-from tacit.parties.data.sets import READERS, DataError, Dataset, Own
-from tacit.parties.data.splits import Shards, named, parse_partition
-from tacit.parties.datasets.error import DataSettingError
-from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.data.sets import READERS, DataError, Own
+from tacit.parties.data.splits import Shard, counted, named, parse_partition
 from tacit.parties.learning.extras import MissingExtra, require
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.parts import Dealt
 from tacit.protocols.parts import SumBounds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
@@ -28,9 +24,7 @@ from tacit.scenarios.files.fault_checks import (
     read_text,
 )
 from tacit.scenarios.files.faults import steps_of
-from tacit.scenarios.files.public_points import alpha_of
-from tacit.scenarios.files.sized import is_hollow, sized_caution
-from tacit.scenarios.files.splits import Material, fleet_of, keep, material_of, parts_of, split, split_data
+from tacit.scenarios.files.splits import Material, alpha_of, at_data_key, dealt, fleet_of, material_of, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -41,7 +35,7 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator
 from tacit.sim.units import duration, format_duration, rate
 
-__all__ = ["cautions", "check", "notes"]
+__all__ = ["MOST_POINTS", "cautions", "check", "is_hollow", "notes"]
 
 
 def check(
@@ -61,27 +55,11 @@ def check(
     invalid.
     """
     try:
-        protocol = PROTOCOLS[scenario.protocol.name]
-        scenario = protocol.prepared(scenario)
+        scenario = PROTOCOLS[scenario.protocol.name].prepared(scenario)
         for test in _WITHOUT_DATA:
             test(scenario)
-        parts = _parts(scenario)
-        held = parts.held
-        outlined = bool(scenario.data.path) and is_outline(held)
-        if outlined and scenario.data.partition != "natural":
-            problem = f"{toml(scenario.data.partition)} deals rows out, and those of an outline belong to the clients"
-            raise Problem("data.partition", f'{problem} that it names; allowed: "natural"')
-        if scenario.data.partition == "natural" and not clients_given and held.client_names:
-            clients = len(held.client_names)
-            scenario = msgspec.structs.replace(scenario, data=msgspec.structs.replace(scenario.data, clients=clients))
-        if not evaluation_given and parts.test is None and outlined:
-            scenario = _tested_by_clients(scenario)
-        dealt = _deal(scenario, held)
-        shards = named(dealt)
-        protocol.check_data(scenario, parts, shards)
-        if to_run and not is_hollow(scenario, shards):
-            protocol.check_memory(scenario, parts, shards)
-        keep(scenario, Material(parts, dealt, Fleet(scenario)))
+        scenario, material = dealt(scenario, clients_given=clients_given, evaluation_given=evaluation_given)
+        _check_data(scenario, material, to_run=to_run)
         check_fault_places(scenario)
         _check_expect(scenario)
     except (Problem, ScenarioError) as error:
@@ -89,20 +67,41 @@ def check(
     return scenario
 
 
-_HELD_OUT = 0.2
-"""The share of labeled points that the clients of a private study hold out by default."""
+# --- sized runs
 
 
-def _tested_by_clients(scenario: Scenario) -> Scenario:
-    """The scenario with evaluation by clients, if its protocol has it and no privacy forbids it."""
-    uses, privacy = PROTOCOLS[scenario.protocol.name].uses, scenario.privacy
-    noisy = privacy.label_epsilon != "none" or privacy.votes_epsilon != "none"
-    if "data.held_out" not in uses or "privacy.epsilon" in uses or noisy:
-        return scenario
-    data = msgspec.structs.replace(scenario.data, held_out=scenario.data.held_out or _HELD_OUT)
-    return msgspec.structs.replace(
-        scenario, data=data, training=msgspec.structs.replace(scenario.training, evaluation="plain")
+MOST_POINTS = 20_000
+"""The most points with which a sized run computes everything but the cryptography, and has results."""
+
+_SIZED = (
+    'fidelity = "sized": sizes and modelled times are real, but SecureHamming is not run; '
+    "results are those of the plaintext protocol"
+)
+
+
+def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
+    """Return true if a run of `scenario`, among clients with `shards`, uses hollow values (`tacit.sim.hollow`).
+
+    Such a run trains nothing, uses modelled times only, and its results under faults are not observed.
+    """
+    if scenario.fidelity != "sized":
+        return False
+    large = sum(counted(shards)[0].values()) > MOST_POINTS
+    calm = not (scenario.fault or scenario.attack.kind or scenario.network.loss)
+    return large and calm and scenario.cost.startswith("modelled") and not PROTOCOLS[scenario.protocol.name].learns
+
+
+def _sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
+    """A caution about the numbers of a sized run."""
+    if not is_hollow(scenario, shards):
+        return _SIZED
+    return (
+        f"fidelity = {toml(scenario.fidelity)}: with more than {MOST_POINTS:,} points, only messages, bytes and "
+        "modelled times are computed, and these are real; no point gets a label"
     )
+
+
+# --- what a valid scenario is told
 
 
 def cautions(scenario: Scenario) -> list[str]:
@@ -174,7 +173,7 @@ def _cautions_by_parties(scenario: Scenario) -> tuple[list[str], list[str]]:
     if text not in _kept:
         if len(_kept) == 4:
             del _kept[next(iter(_kept))]
-        sized = [sized_caution(scenario, dealt().shards)] if scenario.fidelity == "sized" else []
+        sized = [_sized_caution(scenario, dealt().shards)] if scenario.fidelity == "sized" else []
         of_protocol = PROTOCOLS[scenario.protocol.name].cautions(scenario, dealt)
         _kept[text] = sized, [*_deadline_cautions(scenario), *of_protocol]
     return _kept[text]
@@ -218,6 +217,8 @@ def _left_note(one: SumBounds, clients: int) -> str:
 def _check_specs(scenario: Scenario) -> None:
     """Check all texts that have a grammar, such as durations and rates."""
     network, protocol = scenario.network, scenario.protocol
+    if scenario.data.name and scenario.data.path:
+        raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
     read_text("network.latency", parse_latency, network.latency)
     read_text("network.jitter", duration, network.jitter)
     read_text("network.retransmission_timeout", duration, network.retransmission_timeout)
@@ -231,7 +232,7 @@ def _check_specs(scenario: Scenario) -> None:
     try:
         parse_partition(scenario.data.partition)
     except DataError as error:
-        raise _at_data_key(error, "partition") from None
+        raise at_data_key(error, "partition") from None
     read_text("public.distribution", alpha_of, scenario.public.distribution)
     read_text("protocol.deadline", duration, protocol.deadline)
     if duration(protocol.deadline) == 0:
@@ -274,36 +275,12 @@ def _check_protocol(scenario: Scenario) -> None:
 _WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost)
 
 
-def _parts(scenario: Scenario) -> Parts:
-    data = scenario.data
-    if data.name and data.path:
-        raise ScenarioError("", "data", "name and path are both given; allowed: exactly one of them")
-    try:
-        return parts_of(scenario)
-    except Problem:
-        raise
-    except ValueError as error:  # a DataError, or an invalid file name
-        raise _at_data_key(error, "path" if data.path else "name") from None
-    except MissingExtra as missing:
-        raise ScenarioError("", "data.features", str(missing)) from None
-
-
-def _deal(scenario: Scenario, dataset: Dataset) -> Shards:
-    data, points = scenario.data, len(dataset.labels)
-    if data.clients > points:
-        problem = f"{data.clients} is too large for {points} points; allowed: 1 to {points}"
-        raise ScenarioError("", "data.clients", problem)
-    try:
-        return split(dataset, data, scenario.seed)
-    except DataError as error:
-        raise _at_data_key(error, "partition") from None
-
-
-def _at_data_key(error: ValueError, key: str) -> ScenarioError:
-    """The error at the data setting that it concerns, if it names one, otherwise at `key`."""
-    if isinstance(error, DataSettingError):
-        return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
-    return ScenarioError("", f"data.{key}", str(error))
+def _check_data(scenario: Scenario, material: Material, *, to_run: bool) -> None:
+    """Check what a protocol needs of the data, and with `to_run` if this machine has the memory for the run."""
+    protocol, shards = PROTOCOLS[scenario.protocol.name], named(material.shards)
+    protocol.check_data(scenario, material.parts, shards)
+    if to_run and not is_hollow(scenario, shards):
+        protocol.check_memory(scenario, material.parts, shards)
 
 
 def _check_expect(scenario: Scenario) -> None:

@@ -207,12 +207,13 @@ def _read(
     to_run: bool,
     filled: bool,
 ) -> Loaded:
-    """Read a scenario from the tables of a file.
+    """Read a scenario from the tables of a file: compose it, check it, and deal its data, each once.
 
     `filled`: the tables contain all defaults, like those in a run's folder. Raises ScenarioError.
     """
     where = str(path)
     plugins = raw["plugins"]
+    # the keys of the file itself, such as its table
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
@@ -221,6 +222,7 @@ def _read(
             _apply(raw, _paper(own), path.parent)
     except ScenarioError as error:
         raise ScenarioError(where, error.key, error.problem) from None
+    # the scenario: the file, then what was changed, the cell of the table, and the seed
     rest = [change for change in changed if not _owns(change[0])]
     if filled:
         _leave_to_the_run(raw, {key for key, _ in rest}, where)
@@ -231,6 +233,7 @@ def _read(
         raw["seed"] = seed
     raw["plugins"] = list(plugins)  # changes must not replace the resolved plugins
     scenario = _scenario(converted(raw, where))
+    # the check, which deals the data between what needs no data and what does
     if not without_data:
         given_keys = {table: raw.get(table, {}) for table in ("data", "training")}
         scenario = check(
@@ -240,6 +243,7 @@ def _read(
             evaluation_given="evaluation" in given_keys["training"],
             to_run=to_run,
         )
+    # what was given without effect
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
     protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
     given = _without_defaults(raw) if filled else raw

@@ -1,37 +1,38 @@
 """The points of a run: the clients' points, and those held out for measuring models."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from tacit.parties.data.checking import check_form, check_part
 from tacit.parties.data.dataset import as_features
 from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from tacit.parties.data.splits import Shards, shards
+from tacit.parties.data.splits import Shards, shards, spread
 from tacit.parties.datasets.error import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
+from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import attacked
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
-from tacit.scenarios.files.public_points import set_apart
-from tacit.scenarios.schema.scenario import Data, Scenario
+from tacit.scenarios.schema.scenario import Data, Public, Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
 from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
-    "Material", "data_of", "featured", "fleet_of", "keep", "material_of", "parts_at_hand", "parts_of", "split",
-    "split_data",
+    "Material", "alpha_of", "at_data_key", "data_of", "dealt", "featured", "fleet_of", "material_of", "parts_at_hand",
+    "parts_of", "set_apart", "split", "split_data",
 ]  # fmt: skip
 
 _at_hand: list[Parts] = []
@@ -53,11 +54,69 @@ class Material:
     fleet: Fleet
 
 
+def dealt(scenario: Scenario, *, clients_given: bool, evaluation_given: bool) -> tuple[Scenario, Material]:
+    """Read the data of a checked `scenario` and deal them; return it with the values that the data determine.
+
+    `clients_given`, `evaluation_given`: as in `checks.check`. Raises ScenarioError, without a file's name, and Problem.
+    """
+    data = scenario.data
+    try:
+        parts = parts_of(scenario)
+    except Problem:
+        raise
+    except ValueError as error:  # a DataError, or an invalid file name
+        raise at_data_key(error, "path" if data.path else "name") from None
+    except MissingExtra as missing:
+        raise ScenarioError("", "data.features", str(missing)) from None
+    held, outlined = parts.held, bool(data.path) and is_outline(parts.held)
+    if outlined and data.partition != "natural":
+        problem = f"{toml(data.partition)} deals rows out, and those of an outline belong to the clients"
+        raise Problem("data.partition", f'{problem} that it names; allowed: "natural"')
+    if data.partition == "natural" and not clients_given and held.client_names:
+        data = msgspec.structs.replace(data, clients=len(held.client_names))
+        scenario = msgspec.structs.replace(scenario, data=data)
+    if not evaluation_given and parts.test is None and outlined:
+        scenario = _tested_by_clients(scenario)
+    if data.clients > len(held.labels):
+        problem = f"{data.clients} is too large for {len(held.labels)} points; allowed: 1 to {len(held.labels)}"
+        raise ScenarioError("", "data.clients", problem)
+    try:
+        shares = split(held, data_of(scenario), scenario.seed)
+    except DataError as error:
+        raise at_data_key(error, "partition") from None
+    material = Material(parts, shares, Fleet(scenario))
+    _keep(scenario, material)
+    return scenario, material
+
+
+_HELD_OUT = 0.2
+"""The share of labeled points that the clients of a private study hold out by default."""
+
+
+def _tested_by_clients(scenario: Scenario) -> Scenario:
+    """The scenario with evaluation by clients, if its protocol has it and no privacy forbids it."""
+    uses, privacy = PROTOCOLS[scenario.protocol.name].uses, scenario.privacy
+    noisy = privacy.label_epsilon != "none" or privacy.votes_epsilon != "none"
+    if "data.held_out" not in uses or "privacy.epsilon" in uses or noisy:
+        return scenario
+    data = msgspec.structs.replace(scenario.data, held_out=scenario.data.held_out or _HELD_OUT)
+    return msgspec.structs.replace(
+        scenario, data=data, training=msgspec.structs.replace(scenario.training, evaluation="plain")
+    )
+
+
+def at_data_key(error: ValueError, key: str) -> ScenarioError:
+    """The error at the data setting that it concerns, if it names one, otherwise at `key`."""
+    if isinstance(error, DataSettingError):
+        return ScenarioError("", f"data.{error.key}", f"{error.shown} {error.problem}")
+    return ScenarioError("", f"data.{key}", str(error))
+
+
 _last: list[tuple[weakref.ref[Scenario], Material]] = []
 """The material of the scenario that was last checked, until it is run or deleted."""
 
 
-def keep(scenario: Scenario, material: Material) -> None:
+def _keep(scenario: Scenario, material: Material) -> None:
     """Make `material_of` return `material` for this `scenario` object, until another one is kept."""
 
     def forget(dead: weakref.ref[Scenario]) -> None:
@@ -66,14 +125,16 @@ def keep(scenario: Scenario, material: Material) -> None:
     _last[:] = [(weakref.ref(scenario, forget), material)]
 
 
-def material_of(scenario: Scenario, *, taken: bool = False) -> Material:
-    """The data, shares and devices of `scenario`, from its check or read now. Raises DataError and Problem.
+def material_of(scenario: Scenario, parts: Parts | None = None, *, taken: bool = False) -> Material:
+    """The data, shares and devices of `scenario`, from its check or read now; or those of other `parts`.
 
     `taken`: the caller runs the scenario and owns the material alone, because hosts of the fleet count running jobs.
+    Raises DataError and Problem.
     """
-    found = None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
+    known = parts is None and not _at_hand
+    found = next((material for kept, material in _last if known and kept() is scenario), None)
     if found is None:
-        parts = parts_of(scenario)
+        parts = parts or parts_of(scenario)
         found = Material(parts, split(parts.held, data_of(scenario), scenario.seed), Fleet(scenario))
     elif taken:
         _last.clear()
@@ -234,3 +295,82 @@ def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
     if not texts:
         as_features(dataset.points[:1])
     return dataset
+
+
+# --- the public points: taken from the clients' data set, which then excludes them, or from another one
+
+
+def alpha_of(distribution: str) -> float | None:
+    """The number A in ``dirichlet:A``; None for ``iid``. Raises ValueError for any other text."""
+    name, colon, number = distribution.partition(":")
+    if distribution == "iid":
+        return None
+    try:
+        value = float(number) if name == "dirichlet" and colon else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise ValueError(f"{toml(distribution)} is not known; allowed: iid, dirichlet:A with a number A > 0")
+    return value
+
+
+def set_apart(
+    held: Dataset, keys: Public, clients: int, seed: int, source: Callable[[str], Dataset]
+) -> tuple[Dataset, Dataset | None]:
+    """Separate the public points from the clients'; the second result is None without public points.
+
+    They are drawn from the stream (seed, "public"). `source` loads the points of another data set by its name; their
+    labels belong to other classes and become -1. Raises Problem.
+    """
+    if not keys.size:
+        return held, None
+    if keys.size >= 1.0 and not float(keys.size).is_integer():
+        problem = f"{keys.size:g} is not a whole number of points; allowed: 0 or more of them, or a share below 1"
+        raise Problem("public.size", problem)
+    if clients > len(held.labels):  # checked first: it would also make public.size invalid
+        problem = f"{clients} is too large for {len(held.labels)} points; allowed: 1 to {len(held.labels)}"
+        raise Problem("data.clients", problem)
+    if not keys.source:
+        rows = _draw(held, keys, len(held.labels) - clients, seed)
+        return held.take(np.setdiff1d(np.arange(len(held.labels)), rows)), held.take(rows)
+    if keys.source == held.name:
+        problem = f"{toml(keys.source)} is what the clients' points are of; allowed: another, or none for the same"
+        raise Problem("public.source", problem)
+    try:
+        other = source(keys.source)
+    except DataError as error:
+        raise Problem("public.source", str(error)) from None
+    if (other.points.shape[1:], other.points.dtype) != (held.points.shape[1:], held.points.dtype):
+        problem = f"{toml(keys.source)} has points of {_kind(other)}, and {held.name} of {_kind(held)}"
+        raise Problem("public.source", f"{problem}; allowed: a data set whose points are alike")
+    drawn = other.take(_draw(other, keys, len(other.labels), seed))
+    return held, replace(drawn, labels=np.full(len(drawn.labels), -1, np.int64))
+
+
+def _draw(dataset: Dataset, keys: Public, most: int, seed: int) -> NDArray[np.int64]:
+    """Draw the rows of the public points, in ascending order; `most` of them at most. Raises Problem."""
+    alpha, dice = alpha_of(keys.distribution), generator(seed, "public")
+    labels = dataset.labels
+    size = round(keys.size * len(labels)) if keys.size < 1.0 else int(keys.size)
+    if alpha is not None:
+        most = min(most, int((labels >= 0).sum()))
+    if not 1 <= size <= most:
+        side = "small" if size < 1 else "large"
+        problem = f"{keys.size:g} is too {side}; allowed: 0, or 1 to {most} points, so that each client is left one"
+        raise Problem("public.size", problem)
+    order = dice.permutation(len(labels))
+    if alpha is None:
+        return np.sort(order[:size])
+    classes = np.unique(labels[labels >= 0])
+    of_class = [order[labels[order] == label] for label in classes]
+    counts = np.array([len(rows) for rows in of_class])
+    quotas = spread(counts, size, dice.dirichlet(np.full(len(classes), alpha)))
+    return np.sort(np.concatenate([rows[:quota] for rows, quota in zip(of_class, quotas, strict=True)]))
+
+
+def _kind(dataset: Dataset) -> str:
+    """The kind of a point, in words."""
+    if dataset.texts is not None:
+        return "text"
+    shape = dataset.points.shape[1:]
+    return f"{shape[0]} numbers" if len(shape) == 1 else " x ".join(map(str, shape)) + " pixels"

@@ -56,14 +56,16 @@ def contents(scenario: Scenario) -> dict[str, int]:
     return {attacked.message.__name__: attacked.since[0]}
 
 
-def attack(scenario: Scenario, record: Path, sinks: Iterable[Sink] = ()) -> Vulnerability | None:
+def attack(
+    scenario: Scenario, record: Path, sinks: Iterable[Sink] = (), parts: Parts | None = None
+) -> Vulnerability | None:
     """Run the attack of `scenario` on the messages in `record`, the ``run.sqlite`` of one of its runs.
 
-    The `sinks` see the events of the attacker's own runs. Returns None if no client's message was recorded. Raises
-    FolderError for a record that cannot be read.
+    The `sinks` see the events of the attacker's own runs. `parts`: the data of the run, by default those read now.
+    Returns None if no client's message was recorded. Raises FolderError for a record that cannot be read.
     """
     with threadpool_limits(1):
-        target = _Asked.of(scenario, parts_of(scenario))
+        target = _Asked.of(scenario, parts or parts_of(scenario))
         found, messages = signals(target.way, _recorded(record), target.rows, target.probe.labels)
         if not found:
             return None

@@ -23,7 +23,7 @@ from tacit.scenarios.files.inputs import digests_of_inputs
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import Vulnerability
-from tacit.scenarios.files.splits import data_of, parts_of, split
+from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.files.trained import MODEL
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
@@ -173,7 +173,7 @@ def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         return _Earlier(resumed=(0,))
-    check_data(path, checkpoint, split(parts_of(scenario).held, data_of(scenario), scenario.seed))
+    check_data(path, checkpoint, material_of(scenario).shards)
     recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
     resumed = (*checkpoint.resumed, checkpoint.round)
     return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, resumed, checkpoint.longer)
@@ -230,7 +230,7 @@ def _carry_out(
                 simulated = simulation.run()
             if scenario.attack.kind:
                 recorder.flush()
-                vulnerability = attack(scenario, record, [interruption])
+                vulnerability = attack(scenario, record, [interruption], simulation.setting[1])
     except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a plugin's program may call sys.exit
         error = interruption.asked or interruption.reached or raised
     interruption.over()

@@ -22,10 +22,10 @@ from tacit.protocols.identities import given, identities_of
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
+from tacit.scenarios.files.checks import is_hollow
 from tacit.scenarios.files.faults import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.sized import is_hollow
-from tacit.scenarios.files.splits import Material, data_of, material_of, split
+from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.running.whole import check_whole, opened_record
 from tacit.scenarios.schema import scenario as schema
@@ -110,10 +110,7 @@ class Simulation:
     ) -> None:
         self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
-        if parts is None:
-            material = material_of(scenario, taken=True)
-        else:
-            material = Material(parts, split(parts.held, data_of(scenario), scenario.seed), Fleet(scenario))
+        material = material_of(scenario, parts, taken=True)
         self.shards, fleet = material.shards, material.fleet
         self.setting = scenario, material.parts, named(self.shards)
         if hollow is None:

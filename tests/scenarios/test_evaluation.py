@@ -159,6 +159,15 @@ def test_a_run_is_continued_only_where_its_last_round_would_have_been_tested_any
         continue_for(tmp_path / "other", "training.rounds", 4)
 
 
+def test_clients_that_test_no_models_hold_out_no_points(file: Path, tmp_path: Path) -> None:
+    changes = ["training.evaluation=none", "training.rounds=2"]
+    found = [
+        run(load(file, [*changes, f"data.held_out={share}"]), out=tmp_path / str(share), engine="inline")
+        for share in (0.3, 0.0)
+    ]
+    assert found[0].trace_hash == found[1].trace_hash and found[0].model_digest == found[1].model_digest
+
+
 def test_models_are_tested_every_n_rounds_and_at_the_end(file: Path, tmp_path: Path) -> None:
     found = run(load(file, ["training.rounds=3", "training.evaluate_every=2"]), out=tmp_path / "run", engine="pool:2")
     assert [bool(one.evaluation) for one in rounds(found)] == [False, True, True]

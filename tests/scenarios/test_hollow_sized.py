@@ -7,7 +7,7 @@ import pytest
 
 from tacit import Result, run
 from tacit.parties.data.splits import named
-from tacit.scenarios.files import sized
+from tacit.scenarios.files import checks
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running.folder import byte_rows
@@ -30,7 +30,7 @@ def run_hollow_and_real(
 ) -> tuple[Result, ...]:
     """A run on hollow values, and the real one."""
     real = run(read(quick, [*SMALL, *CALM, *settings]).scenario, out=out / "real")
-    monkeypatch.setattr(sized, "MOST_POINTS", 1)
+    monkeypatch.setattr(checks, "MOST_POINTS", 1)
     return run(read(quick, [*SMALL, *CALM, *settings, "fidelity=sized"]).scenario, out=out / "sized"), real
 
 
@@ -63,7 +63,7 @@ def test_messages_bytes_and_time_of_a_hollow_run_equal_the_real_run(
 def test_outputs_of_a_hollow_run_state_its_fidelity(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sized, "MOST_POINTS", 1)
+    monkeypatch.setattr(checks, "MOST_POINTS", 1)
     sets = [part for text in (*SMALL, *CALM, "fidelity=sized") for part in ("--set", text)]
     text = printed("run", quick, *sets, "--out", tmp_path / "run")
     assert "fidelity  sized: real sizes, modelled times, no results" in text
@@ -82,7 +82,7 @@ def test_outputs_of_a_hollow_run_state_its_fidelity(
     ],
 )
 def test_only_large_sized_runs_are_hollow(quick: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
-    monkeypatch.setattr(sized, "MOST_POINTS", 1)
+    monkeypatch.setattr(checks, "MOST_POINTS", 1)
     assert uses_hollow_values(quick, [*SMALL, *CALM, "fidelity=sized"])
     assert not uses_hollow_values(quick, [*SMALL, *CALM, *changes])
 
@@ -90,4 +90,4 @@ def test_only_large_sized_runs_are_hollow(quick: Path, monkeypatch: pytest.Monke
 def uses_hollow_values(quick: Path, settings: list[str]) -> bool:
     """True if a run of the scenario with these settings uses hollow values."""
     scenario = read(quick, settings).scenario
-    return sized.is_hollow(scenario, named(split_data(scenario)[1]))
+    return checks.is_hollow(scenario, named(split_data(scenario)[1]))
