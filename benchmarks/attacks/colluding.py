@@ -17,11 +17,10 @@ from tacit.parties.playing import play_out
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.sums import dealing, quorum, secure_sum
-from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.sums import dealing, opening, quorum, secure_sum
 from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.opening import SHARE, Announced, Revealed, Survivors
 from tacit.protocols.sums.refusal import Least
-from tacit.protocols.sums.uncovering import Announced
 from tacit.sim.compute import Free
 from tacit.sim.world import World
 
@@ -88,15 +87,15 @@ def read_by_colluders(called: int, colluding: int, present: int) -> float:
     settings = secure_sum.Settings(_SIZE, min_clients=2, deadline=_DEADLINE, chunk=_SIZE, assumed=assumed)
     clients = [Contributor(world, name, vectors[name], secrets[name], settings) for name in names]
     corrupt, kept = names[present - colluding :], dict[str, dict[str, bytes]]()
-    take_in = dealing.Dealt.take_in
+    take_in = opening.Dealt.take_in
 
-    async def leaking(dealt: dealing.Dealt, me: Client, senders: Sequence[str], deadline: float) -> list[str]:
+    async def leaking(dealt: opening.Dealt, me: Client, senders: Sequence[str], deadline: float) -> list[str]:
         missing = await take_in(dealt, me, senders, deadline)
         kept[me.name] = dict(dealt.shares)
         return missing
 
     server = _Summing(world, names, settings)
-    with patch.object(dealing.Dealt, "take_in", leaking):
+    with patch.object(opening.Dealt, "take_in", leaking):
         play_out([server, *clients])
     for holder in corrupt:
         for name, data in kept.get(holder, {}).items():

@@ -18,10 +18,10 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
-from tacit.protocols.sums import dealing, neighbours, secure_sum
-from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.sums import dealing, neighbours, opening, secure_sum
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
+from tacit.protocols.sums.opening import SHARE, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from tacit.sim.compute import Free
 from tacit.sim.world import World
@@ -44,7 +44,7 @@ Shown = Mapping[str, Sequence[str]]
 class _Corrupt(Contributor):
     """A client that deals shares correctly, keeps all it learns for the server, and sends no values."""
 
-    dealt: dealing.Dealt | None = None
+    dealt: opening.Dealt | None = None
 
     async def main(self) -> None:
         with suppress(NoAnswer):

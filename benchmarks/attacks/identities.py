@@ -27,9 +27,9 @@ from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort
 from tacit.protocols.setup import Roster
-from tacit.protocols.sums import consistency, dealing, quorum, secure_sum
+from tacit.protocols.sums import consistency, dealing, opening, quorum, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
+from tacit.protocols.sums.opening import SHARE, Revealed, Survivors
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -261,7 +261,7 @@ def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, th
     members = [_Member(world, name, known, vectors[name], threshold) for name in names]
     server = _Splitting(world, names, known, members[-corrupt:])
     kept: dict[str, dict[str, bytes]] = {}
-    take_in = dealing.Dealt.take_in
+    take_in = opening.Dealt.take_in
 
     async def leaking(dealt: Any, me: Client, names: Sequence[str], deadline: float) -> list[str]:
         missing = await take_in(dealt, me, names, deadline)
@@ -269,7 +269,7 @@ def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, th
             kept[me.name] = dict(dealt.shares)
         return missing
 
-    with patch.object(dealing.Dealt, "take_in", leaking):
+    with patch.object(opening.Dealt, "take_in", leaking):
         play_out([server, *members])
     if "client/0" not in server.values:
         return 0.0

@@ -18,9 +18,10 @@ from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
-from tacit.protocols.sums import dealing, quorum, refusal, secure_sum, uncovering
-from tacit.protocols.sums.dealing import Announced, DealtKey, Revealed, Survivors
+from tacit.protocols.sums import dealing, quorum, refusal, secure_sum
+from tacit.protocols.sums.dealing import DealtKey
 from tacit.protocols.sums.masking import Ring, masks, read
+from tacit.protocols.sums.opening import Announced, Held, Revealed, Survivors, combine, signed_keys
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumStart
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -97,17 +98,17 @@ class _Opener(Server):
         attempt, survivors = opening.attempt, opening.survivors
         if not survivors:
             return None
-        held: uncovering.Held = {name: {} for name in attempt.names}
+        held: Held = {name: {} for name in attempt.names}
         for source, shares in (self._late(opening) | opening.shares).items():
             for name, data in zip(attempt.names, shares, strict=True):
                 held[name][attempt.names.index(source) + 1] = data
         if any(len(shares) < attempt.threshold for shares in held.values()):
             return None
-        secrets = uncovering.combine(attempt, survivors, held)
+        secrets = combine(attempt, survivors, held)
         if secrets is None:
             return None
         total = np.zeros(_SIZE, np.uint64)
-        signed = dealing.signed_keys(attempt, survivors, secrets, secure_sum.PURPOSE, self.world.run_id, self.round)
+        signed = signed_keys(attempt, survivors, secrets, secure_sum.PURPOSE, self.world.run_id, self.round)
         for name, keys in signed.items():
             total += read(opening.values[name], [_SIZE])[0] - masks(keys, [(0, _SIZE)])[0]
         return total

@@ -23,9 +23,9 @@ from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.prg import words
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums import dealing, quorum, secure_sum
-from tacit.protocols.sums.dealing import Dealt, Revealed, Survivors
+from tacit.protocols.sums import dealing, opening, quorum, secure_sum
 from tacit.protocols.sums.masking import Ring, joined, masks, read
+from tacit.protocols.sums.opening import Dealt, Revealed, Survivors
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.graph import Influence, neighbour_graph
@@ -230,7 +230,7 @@ class _Generous(Dealt):
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         self.answered = tuple(survivors)
         others = [name for name in self.names if name not in self.shares]
-        late = await me.collect(dealing.DealtShares, others, deadline=deadline / 2)
+        late = await me.collect(opening.DealtShares, others, deadline=deadline / 2)
         self.shares |= {name: answer.shares for name, answer in late.answers.items()}
         me.send(me.server, Revealed([self.shares[name] for name in self.names]))
 
@@ -295,7 +295,7 @@ class Reader(Server):
         found = read(self.values.get(victim, bytes(8 * size)), [size])[0].copy()
         seed, private = self.secret(victim, SEED, threshold), self.secret(victim, KEY, threshold)
         if seed is not None:
-            found -= words(dealing.personal_key(seed, self.world.run_id, 1, self.attempt, f"{victim}#1"), 0, size)
+            found -= words(opening.personal_key(seed, self.world.run_id, 1, self.attempt, f"{victim}#1"), 0, size)
         if keys is None:
             known = {} if private is None else self.public_keys
             keys = {

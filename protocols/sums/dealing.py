@@ -5,8 +5,8 @@
 | client, `deal` | DealtKey | j -> server | 32 | the public half of a second, fresh X25519 pair |
 | server, `announce` | DealtKeys | server -> each in A | 32 |A|, names of A | A, and all second public keys |
 | client, `deal` | DealtShares | j -> each other in A, sealed | 72 | shares of the pair's private half and of a seed |
-| server, `uncover` | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
-| client, `reveal` | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or key (A \\ U3) |
+| server, `opening.uncover` | Survivors | server -> each in U3 | names of U3 | U3, whose masked values were accepted |
+| client, `opening.Dealt` | Revealed | j in U3 -> server | 36 |A| | a share of each one's seed (U3) or key (A \\ U3) |
 
 Paper: Bonawitz et al., Practical Secure Aggregation for Privacy-Preserving Machine Learning, CCS 2017, Figure 4, rounds
 0 to 2 and 4 (round 3, signatures, is for active attackers). FedProp uses it for its rows. In each attempt every client
@@ -41,28 +41,25 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from tacit.parties.client import Client
-from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, StandInPair
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.sums import consistency, quorum
-from tacit.protocols.sums.consistency import Agreement, Signed
+from tacit.protocols.sums import quorum
+from tacit.protocols.sums.consistency import Signed
+from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors, personal_key
 from tacit.protocols.sums.refusal import Least, enter, refuse
-from tacit.protocols.sums.uncovering import Announced, Uncovered, personal_key, signed_keys
-from tacit.protocols.values import announced, understood, values_of, with_usable_keys
+from tacit.protocols.values import announced, values_of, with_usable_keys
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy, derive
 from tacit.sim.wire import Message
 
 __all__ = [
-    "Announced", "Circle", "Dealing", "Dealt", "OwnKeys", "Uncovered", "announce", "check_own", "collect_keys", "deal",
-    "deal_among", "gather", "make_keys", "may_deal", "personal_key", "signed_keys",
+    "Circle", "Dealing", "DealtKey", "DealtKeys", "OwnKeys", "announce", "check_own", "collect_keys", "deal",
+    "deal_among", "gather", "make_keys", "may_deal",
 ]  # fmt: skip
-
-SHARE = shamir.share_bytes(KEY_BYTES)
 
 K = TypeVar("K", bound=Any)
 
@@ -82,130 +79,7 @@ class DealtKeys(Message):
     public_keys: list[bytes]
 
 
-class DealtShares(Message):
-    shares: bytes
-
-
-class Survivors(Message):
-    names_members: ClassVar[bool] = True
-    names: list[str]
-
-
-class Revealed(Message):
-    shares: list[bytes]
-
-
 # The client
-
-
-@dataclass
-class Dealt:
-    """The state of a client in the attempt `stamp`; `names`: A, or in a graph itself and its neighbours.
-
-    `holders`: the clients of `names` with which it exchanges shares, and itself if it holds a share of its own secret.
-    `pairs`: its secrets with the others, by second keys; `personal`: its personal key; `shares`: those of others.
-    `clients`: |A|. `dealers`: from how many clients it needs shares before it masks. It accepts an U3 that `least`
-    accepts, with `fewest` clients or more, whose shares it has received. `answered`: the U3 that it has accepted.
-    `signed`: the identities that sign, if any; `shown`: the signatures on U3. `revealed`: it has answered U3. `done`:
-    the messages by which the server reports the sum. `then` is called with U3 once its shares are sent.
-    """
-
-    stamp: tuple[int, int]
-    names: tuple[str, ...]
-    threshold: int
-    least: Least
-    pairs: dict[str, SharedSecret] = field(repr=False)
-    personal: bytes = field(repr=False)
-    shares: dict[str, bytes] = field(repr=False)
-    holders: tuple[str, ...] = ()
-    clients: int = 0
-    dealers: int = 0
-    answered: tuple[str, ...] = ()
-    fewest: int = 0
-    signed: Signed | None = None
-    shown: Agreement | None = None
-    revealed: bool = False
-    done: Kinds = ()
-    then: Callable[[Sequence[str]], None] | None = field(default=None, repr=False)
-
-    def is_current(self, me: Client) -> bool:
-        """Return true if `me` is still in this attempt."""
-        return (me.round, me.attempt) == self.stamp
-
-    def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
-        """Return true if `me` may reveal shares to U3 = `survivors`; if not, trace the reason."""
-        if not self.is_current(me):
-            problem = "they are asked for in another attempt"
-        elif self.answered:
-            problem = f"shares were revealed for {len(self.answered)} survivors already, once an attempt is all"
-        elif me.name not in survivors or not set(survivors) <= set(self.names):
-            problem = "those are no survivors of this attempt"
-        elif (left := len({*survivors}.intersection(self.holders))) < self.threshold:
-            problem = f"{left} survivors are fewer than the threshold, {self.threshold}"
-        else:
-            problem = self.least.problem(survivors)
-        if not problem and len(set(survivors)) < self.fewest:
-            problem = f"{len(set(survivors))} survivors of {len(self.names)} are fewer than {self.fewest}"
-        if problem:
-            refuse(me, f"reveal shares: {problem}")
-        return not problem
-
-    async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
-        """Sign U3, or reveal shares for it, as `answer` asks, in the steps `part`.agree and `part`.reveal."""
-        if isinstance(answer, Agreement):
-            self.shown = answer
-        elif not self.accepts(me, answer.names):
-            return
-        else:
-            self.answered, self.revealed = tuple(answer.names), False
-            if self.signed is not None:
-                with me.step(f"{part}.agree"):
-                    await consistency.sign(me, self.signed.identities, self.names, self.answered)
-        if self.answered and not self.revealed and self.is_current(me) and (self.signed is None or self.shown):
-            self.revealed = True
-            with me.step(f"{part}.reveal"):
-                if await self._is_agreed(me):
-                    await self.reveal(me, self.answered, deadline)
-
-    async def _is_agreed(self, me: Client) -> bool:
-        """Return true if enough clients have signed A and U3 as shown to `me`, or no signatures are required."""
-        if self.signed is None or self.shown is None:
-            return self.signed is None
-        own = self.signed
-        return await consistency.is_agreed(
-            me, own.identities, self.shown, self.names, self.answered, own.titles, own.least
-        )
-
-    async def hear(self, me: Client, deadline: float) -> None:
-        """Receive U3 when the sum exists already and shares are no longer needed. Raises NoAnswer, or ValueError."""
-        survivors = await me.recv(Survivors, me.server, deadline)
-        if not self.accepts(me, survivors.names):
-            raise ValueError("the survivors are not members of this attempt")
-        self.answered = tuple(survivors.names)
-
-    async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
-        """Wait for the shares that `names` deal; return those whose shares are missing or invalid.
-
-        Once the sum exists, missing shares are not needed: their dealers may be gone.
-        """
-        awaited = [name for name in names if name not in self.shares]
-        found = await me.collect(DealtShares, awaited, deadline=deadline, until=self.done)
-        self.shares |= understood(me, found.answers, _usable)
-        return [name for name in awaited if name not in self.shares]
-
-    async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
-        """Answer an accepted U3: one share for each dealer, of its seed or of its dealt key."""
-        # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
-        await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
-        count = sum(name in self.shares for name in survivors)
-        if count < self.fewest:
-            refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
-            return
-        await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
-        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
-        me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
-        if self.then is not None:
-            self.then(survivors)
 
 
 def may_deal(me: Client) -> bool:
@@ -376,14 +250,6 @@ async def deal_among(me: Client, own: OwnKeys, circle: Circle) -> Dealt:
     return dealt
 
 
-def _usable(name: str, dealt: DealtShares) -> bytes:
-    """The shares that `name` has dealt. Raises ValueError for invalid ones."""
-    if len(dealt.shares) != 2 * SHARE:
-        raise ValueError(f"two shares take {2 * SHARE} bytes, not {len(dealt.shares)}")
-    shamir.check(dealt.shares)
-    return dealt.shares
-
-
 def _hollow_split(pair: KeyPair, keys: list[bytes], secrets: list[bytes], t: int, shares: int, _: Any) -> Any:
     return [pair.hollow(key) for key in keys], [bytes(len(secrets) * SHARE)] * shares
 
@@ -466,6 +332,7 @@ class Dealing(Part):
     """Dealing as a part of a sum, which has its steps. `identities`: `protocol.identity` may require signed keys."""
 
     identities: bool = False
+    messages = (DealtKey, DealtKeys, DealtShares, Survivors, Revealed)
     between_clients = (DealtShares,)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:

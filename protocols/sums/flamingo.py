@@ -103,8 +103,9 @@ from tacit.protocols.sums.decryptors import (
     sealed,
 )  # fmt: skip
 from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
-from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced, without_silent
+from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
+from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.quorum import STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.round_graph import Round, drawn_sums

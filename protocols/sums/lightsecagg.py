@@ -76,7 +76,8 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, quorum, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.masking import joined, joined_rows, read, without_silent
+from tacit.protocols.sums.masking import joined, joined_rows, read
+from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total

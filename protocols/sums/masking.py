@@ -5,19 +5,17 @@ the higher, so that it cancels in a sum over both. With fewer than 64 bits a wor
 stream, or of each 64-bit word where b is above 32, and words are packed (`crypto.words`).
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.server import Server
 from tacit.protocols.crypto.prg import Streams
 from tacit.protocols.crypto.words import WHOLE, mask_of, packed, packed_bytes, packed_rows, unpacked, word_type
 from tacit.sim.hollow import Blank, HollowArray, array_in, blank, filled, hollow, together
 
 __all__ = [
     "WORD_BYTES", "Block", "Ring", "SignedKey", "joined", "masks", "masks_work", "parted", "read", "reduced",
-    "without_silent",
 ]  # fmt: skip
 
 Ring = NDArray[np.unsignedinteger]
@@ -85,17 +83,6 @@ def read(values: bytes, sizes: Sequence[int], bits: int = WHOLE) -> list[Ring]:
     if len(values) != WORD_BYTES * sum(sizes):
         raise ValueError(f"{sum(sizes)} words take {WORD_BYTES * sum(sizes)} bytes, not {len(values)}")
     return parted(array_in(values, "<u8"), sizes)
-
-
-def without_silent(
-    me: Server, names: Sequence[str], answered: Container[str], deadline: float, then: str = "the sum goes without it"
-) -> tuple[str, ...]:
-    """Lose and dismiss those of `names` whose masked values were not received; returns the others. `then`: what the
-    trace says of the loss."""
-    silent = [name for name in names if name not in answered]
-    me.lose(silent, f"its masked values never came: {then}")
-    me.dismiss(silent, f"your masked values did not come within {deadline:g} s")
-    return tuple(name for name in names if name in answered)
 
 
 def parted(values: Ring, sizes: Sequence[int]) -> list[Ring]:

@@ -48,19 +48,8 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import DRAWN, Among, Part, messages_in
 from tacit.protocols.sums import quorum
-from tacit.protocols.sums.dealing import (
-    SHARE,
-    Announced,
-    Circle,
-    Dealt,
-    DealtShares,
-    Revealed,
-    Survivors,
-    check_own,
-    collect_keys,
-    deal_among,
-    make_keys,
-)
+from tacit.protocols.sums.dealing import Circle, check_own, collect_keys, deal_among, make_keys
+from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.refusal import Least, refuse
 from tacit.protocols.values import announced, values_of
 from tacit.sim.streams import generator

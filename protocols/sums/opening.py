@@ -1,20 +1,275 @@
-"""Opening a sum whose masks were dealt in shares: the server's end of `dealing`, where the messages are listed.
+"""From masked values to their sum, where masks were dealt in shares (`dealing`): both ends, in the order of events.
 
-It announces U3, with `identities` forwards the signatures on it (`consistency`), and combines the shares that U3
-reveals.
+The server loses the clients whose masked values never came (`without_silent`) and announces U3, the others (`uncover`);
+with `identities` it forwards the signatures on it (`consistency`). Each client of U3 answers one U3 an attempt
+(`Dealt`): it reveals a share of the seed of each of U3, and of the second key of each client of A that was lost. From
+t shares of each the server restores seeds and keys (`combine`), and from these the keys of the masks that are left in
+the values of U3 (`signed_keys`): personal masks, and pair masks with those that were lost. `dealing` lists the messages
+with their bytes, and says why nobody learns more.
 """
 
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import ClassVar
 
+import numpy as np
+
+from tacit.parties.client import Client
+from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
-from tacit.protocols.crypto import share_errors
+from tacit.protocols.crypto import shamir, share_errors
+from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, derive_key
+from tacit.protocols.crypto.regular_graph import Graph
+from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Reason
-from tacit.protocols.sums import consistency, uncovering
-from tacit.protocols.sums.dealing import SHARE, Revealed, Survivors
-from tacit.protocols.sums.uncovering import Announced, Uncovered, signed_keys
-from tacit.protocols.values import BadValues, values_of
+from tacit.protocols.sums import consistency
+from tacit.protocols.sums.consistency import Agreement, Signed
+from tacit.protocols.sums.masking import SignedKey
+from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, FEW_VALUES
+from tacit.protocols.sums.refusal import Least, refuse
+from tacit.protocols.values import BadValues, understood, values_of
+from tacit.sim.hollow import hollow, predicted
+from tacit.sim.wire import Message
 
-__all__ = ["uncover"]
+__all__ = [
+    "SHARE", "Announced", "Corrected", "Dealt", "DealtShares", "Held", "Revealed", "Secrets", "Survivors", "Uncovered",
+    "agreements", "combine", "combine_work", "correct", "personal_key", "signed_keys", "uncover", "without_silent",
+]  # fmt: skip
+
+SHARE = shamir.share_bytes(KEY_BYTES)
+"""The bytes of a share."""
+
+
+class DealtShares(Message):
+    protocol: ClassVar[str] = "dealing"  # whose table lists it, also those below
+    shares: bytes
+
+
+class Survivors(Message):
+    protocol: ClassVar[str] = "dealing"
+    names_members: ClassVar[bool] = True
+    names: list[str]
+
+
+class Revealed(Message):
+    protocol: ClassVar[str] = "dealing"
+    shares: list[bytes]
+
+
+# --- the server: who was lost
+
+
+def without_silent(
+    me: Server, names: Sequence[str], answered: Container[str], deadline: float, then: str = "the sum goes without it"
+) -> tuple[str, ...]:
+    """Lose and dismiss those of `names` whose masked values were not received; returns the others. `then`: what the
+    trace says of the loss."""
+    silent = [name for name in names if name not in answered]
+    me.lose(silent, f"its masked values never came: {then}")
+    me.dismiss(silent, f"your masked values did not come within {deadline:g} s")
+    return tuple(name for name in names if name in answered)
+
+
+# --- a client: its answer to who is left
+
+
+@dataclass
+class Dealt:
+    """The state of a client in the attempt `stamp`; `names`: A, or in a graph itself and its neighbours.
+
+    `holders`: the clients of `names` with which it exchanges shares, and itself if it holds a share of its own secret.
+    `pairs`: its secrets with the others, by second keys; `personal`: its personal key; `shares`: those of others.
+    `clients`: |A|. `dealers`: from how many clients it needs shares before it masks. It accepts an U3 that `least`
+    accepts, with `fewest` clients or more, whose shares it has received. `answered`: the U3 that it has accepted.
+    `signed`: the identities that sign, if any; `shown`: the signatures on U3. `revealed`: it has answered U3. `done`:
+    the messages by which the server reports the sum. `then` is called with U3 once its shares are sent.
+    """
+
+    stamp: tuple[int, int]
+    names: tuple[str, ...]
+    threshold: int
+    least: Least
+    pairs: dict[str, SharedSecret] = field(repr=False)
+    personal: bytes = field(repr=False)
+    shares: dict[str, bytes] = field(repr=False)
+    holders: tuple[str, ...] = ()
+    clients: int = 0
+    dealers: int = 0
+    answered: tuple[str, ...] = ()
+    fewest: int = 0
+    signed: Signed | None = None
+    shown: Agreement | None = None
+    revealed: bool = False
+    done: Kinds = ()
+    then: Callable[[Sequence[str]], None] | None = field(default=None, repr=False)
+
+    def is_current(self, me: Client) -> bool:
+        """Return true if `me` is still in this attempt."""
+        return (me.round, me.attempt) == self.stamp
+
+    def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
+        """Return true if `me` may reveal shares to U3 = `survivors`; if not, trace the reason."""
+        if not self.is_current(me):
+            problem = "they are asked for in another attempt"
+        elif self.answered:
+            problem = f"shares were revealed for {len(self.answered)} survivors already, once an attempt is all"
+        elif me.name not in survivors or not set(survivors) <= set(self.names):
+            problem = "those are no survivors of this attempt"
+        elif (left := len({*survivors}.intersection(self.holders))) < self.threshold:
+            problem = f"{left} survivors are fewer than the threshold, {self.threshold}"
+        else:
+            problem = self.least.problem(survivors)
+        if not problem and len(set(survivors)) < self.fewest:
+            problem = f"{len(set(survivors))} survivors of {len(self.names)} are fewer than {self.fewest}"
+        if problem:
+            refuse(me, f"reveal shares: {problem}")
+        return not problem
+
+    async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
+        """Sign U3, or reveal shares for it, as `answer` asks, in the steps `part`.agree and `part`.reveal."""
+        if isinstance(answer, Agreement):
+            self.shown = answer
+        elif not self.accepts(me, answer.names):
+            return
+        else:
+            self.answered, self.revealed = tuple(answer.names), False
+            if self.signed is not None:
+                with me.step(f"{part}.agree"):
+                    await consistency.sign(me, self.signed.identities, self.names, self.answered)
+        if self.answered and not self.revealed and self.is_current(me) and (self.signed is None or self.shown):
+            self.revealed = True
+            with me.step(f"{part}.reveal"):
+                if await self._is_agreed(me):
+                    await self.reveal(me, self.answered, deadline)
+
+    async def _is_agreed(self, me: Client) -> bool:
+        """Return true if enough clients have signed A and U3 as shown to `me`, or no signatures are required."""
+        if self.signed is None or self.shown is None:
+            return self.signed is None
+        own = self.signed
+        return await consistency.is_agreed(
+            me, own.identities, self.shown, self.names, self.answered, own.titles, own.least
+        )
+
+    async def hear(self, me: Client, deadline: float) -> None:
+        """Receive U3 when the sum exists already and shares are no longer needed. Raises NoAnswer, or ValueError."""
+        survivors = await me.recv(Survivors, me.server, deadline)
+        if not self.accepts(me, survivors.names):
+            raise ValueError("the survivors are not members of this attempt")
+        self.answered = tuple(survivors.names)
+
+    async def take_in(self, me: Client, names: Sequence[str], deadline: float) -> list[str]:
+        """Wait for the shares that `names` deal; return those whose shares are missing or invalid.
+
+        Once the sum exists, missing shares are not needed: their dealers may be gone.
+        """
+        awaited = [name for name in names if name not in self.shares]
+        found = await me.collect(DealtShares, awaited, deadline=deadline, until=self.done)
+        self.shares |= understood(me, found.answers, _usable)
+        return [name for name in awaited if name not in self.shares]
+
+    async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
+        """Answer an accepted U3: one share for each dealer, of its seed or of its dealt key."""
+        # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
+        await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
+        count = sum(name in self.shares for name in survivors)
+        if count < self.fewest:
+            refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
+            return
+        await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
+        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
+        me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
+        if self.then is not None:
+            self.then(survivors)
+
+
+def _usable(name: str, dealt: DealtShares) -> bytes:
+    """The shares that `name` has dealt. Raises ValueError for invalid ones."""
+    if len(dealt.shares) != 2 * SHARE:
+        raise ValueError(f"two shares take {2 * SHARE} bytes, not {len(dealt.shares)}")
+    shamir.check(dealt.shares)
+    return dealt.shares
+
+
+# --- the server: the masks that are left in the values of U3
+
+Held = dict[str, dict[int, bytes]]
+"""The shares of each client's secret, in the order of A, by their x."""
+
+Secrets = dict[tuple[str, str], bytes]
+"""The seed of each survivor at (name, name); the raw secret of each pair at (lost, survivor)."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Attempt `number` as the server announced it: A with its second public keys and its titles (incarnations).
+
+    U3 must have `fewest` clients, if that is more than `threshold`. `graph`: the neighbours that deal with each other;
+    None: all with all. `local`: each client knows only its neighbours, not all of A. `identities`: the keys that sign
+    keys and sets, if any; `signatures`: those on second keys; `signers`: the number of clients of U3 that must sign it.
+    """
+
+    number: int
+    public_keys: dict[str, bytes]
+    titles: dict[str, str]
+    threshold: int
+    fewest: int = 0
+    graph: Graph | None = None
+    identities: Identities | None = None
+    signatures: Mapping[str, bytes] = field(default_factory=dict)
+    signers: int = 0
+
+    def shown(self, name: str) -> bytes:
+        """The second key of `name` as shown to clients: with its signature, if any."""
+        return self.public_keys[name] + self.signatures.get(name, b"")
+
+    @property
+    def local(self) -> bool:
+        return False
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The clients of A."""
+        return tuple(self.public_keys)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The index of each client of A, from 0."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def holders(self, name: str) -> tuple[str, ...]:
+        """The clients that exchange shares with `name`: its neighbours, or all of A."""
+        return self.names if self.graph is None else self.graph.neighbours(name)
+
+    def place(self, dealer: str, holder: str) -> int:
+        """The x of the share of `dealer` that `holder` has."""
+        return 1 + (self.places[holder] if self.graph is None else self.graph.neighbours(dealer).index(holder))
+
+    def too_few(self, survivors: Collection[str]) -> Reason:
+        """The reason why clients open nothing for U3 = `survivors`; "" if there is none."""
+        if len(survivors) < (needed := max(self.threshold, self.fewest)):
+            return Reason(FEW_VALUES, count=len(survivors), needed=needed)
+        if self.graph is not None:
+            left = frozenset(survivors)
+            for name in self.names:
+                if (count := len(left.intersection(self.holders(name)))) < self.threshold:
+                    return Reason(FEW_NEIGHBOURS, count=count, client=(name,), needed=self.threshold)
+        return Reason()
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """The result of an attempt's unmasking.
+
+    `signed`: for each of U3 the keys of the masks to be taken out of its values; empty if too few shares were received.
+    Then `problem` has the numbers received and needed, and `lost` the clients to blame, with the reason.
+    """
+
+    signed: dict[str, list[SignedKey]] = field(repr=False)
+    lost: dict[str, str] = field(default_factory=dict)
+    problem: Reason = field(default_factory=Reason)
 
 
 async def uncover(
@@ -41,11 +296,11 @@ async def uncover(
             return Uncovered({}, dict.fromkeys(silent, "it did not sign who is left"), problem)
     left = frozenset(survivors)
     gone = [name for name in names if name not in left]
-    work = {"x25519.keygen": len(gone), "x25519.agree": uncovering.agreements(attempt, left)}
-    held: uncovering.Held = {name: {} for name in names}
+    work = {"x25519.keygen": len(gone), "x25519.agree": agreements(attempt, left)}
+    held: Held = {name: {} for name in names}
     short = set(names)  # whose secrets are still short of shares
     answered: set[str] = set()
-    secrets: uncovering.Secrets | None = None
+    secrets: Secrets | None = None
     doubtful = False  # shares do not fit together: the more there are, the more wrong ones can be found
     with me.incoming((Revealed,), survivors, deadline=deadline) as arrivals:
         async for source, message in arrivals:
@@ -62,8 +317,8 @@ async def uncover(
             if not doubtful and (everybody or not short):
                 if short:
                     break
-                work |= uncovering.combine_work(attempt, held)
-                secrets = await me.compute(work, uncovering.combine, attempt, survivors, held)
+                work |= combine_work(attempt, held)
+                secrets = await me.compute(work, combine, attempt, survivors, held)
                 doubtful = secrets is None
             if everybody or secrets is not None:
                 break
@@ -102,13 +357,141 @@ def _shares(message: Revealed, count: int) -> list[bytes]:
 
 
 async def _without_wrong_shares(
-    me: Server, attempt: Announced, survivors: tuple[str, ...], held: uncovering.Held, work: dict[str, int]
-) -> uncovering.Secrets:
+    me: Server, attempt: Announced, survivors: tuple[str, ...], held: Held, work: dict[str, int]
+) -> Secrets:
     """The secrets from those shares that fit together; the trace names the others. Raises Abort."""
     work = {name: count * len(attempt.holders(attempt.names[0])) for name, count in work.items()}  # each share is tried
-    found = await me.compute(work, uncovering.correct, attempt, survivors, held)
+    found = await me.compute(work, correct, attempt, survivors, held)
     for problem in share_errors.blamed(found.wrong):
         me.world.note("drop", me.name, step=me.step_name, note=problem)
     if found.hopeless:
         raise Abort("the sum cannot be unmasked: {why}", why=Reason.joined(found.hopeless))
     return found.secrets
+
+
+# --- computations: the secrets from their shares, and the keys of masks from the secrets
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """The result of error correction: `wrong` shares by holder and dealer, `hopeless` secrets with the reason, or
+    `secrets`."""
+
+    secrets: Secrets = field(repr=False)
+    wrong: list[tuple[str, str]]
+    hopeless: list[Reason]
+
+
+def agreements(attempt: Announced, survivors: Collection[str]) -> int:
+    """The number of pairs of a lost and a surviving client whose masks are left."""
+    if attempt.graph is None:
+        return (len(attempt.names) - len(survivors)) * len(survivors)
+    left = frozenset(survivors)
+    return sum(len(left.intersection(attempt.holders(name))) for name in attempt.names if name not in left)
+
+
+def combine_work(attempt: Announced, held: Held) -> dict[str, int]:
+    """The multiply-adds of `combine`: in a graph, coefficients for each set of places."""
+    t, names = attempt.threshold, attempt.names
+    work = shamir.combine_work(KEY_BYTES, len(names), t)
+    if attempt.graph is not None:
+        for name, count in shamir.combine_work(KEY_BYTES, 0, t).items():
+            work[name] += (len(_by_places(held, t)) - 1) * count
+    return work
+
+
+def _by_places(held: Held, threshold: int) -> dict[tuple[int, ...], list[str]]:
+    """The clients by the places of the first shares of their secrets."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for name, shares in held.items():
+        found.setdefault(tuple(sorted(shares)[:threshold]), []).append(name)
+    return found
+
+
+def _hollow_secrets(
+    attempt: Announced, survivors: Collection[str], held: Held, nothing: bytes = bytes(KEY_BYTES)
+) -> Secrets:
+    left = frozenset(survivors)
+    found = {(name, name): nothing for name in attempt.names if name in left}
+    gone = (name for name in attempt.names if name not in left)
+    return found | {(name, other): nothing for name in gone for other in attempt.holders(name) if other in left}
+
+
+@predicted(partial(_hollow_secrets, nothing=StandIn(KEY_BYTES)))
+@hollow(_hollow_secrets)
+def combine(attempt: Announced, survivors: Collection[str], held: Held) -> Secrets | None:
+    """Combine the first shares of `held`; None if they do not fit together.
+
+    The dealt key of a lost client must be the private half of its second public key.
+    """
+    found: dict[str, bytes] = {}
+    for places, names in _by_places(held, attempt.threshold).items():
+        rows = b"".join(held[name][x] for x in places for name in names)
+        table = np.frombuffer(rows, np.uint8).reshape(attempt.threshold, len(names), -1)
+        try:
+            found |= zip(names, shamir.combine(places, table, attempt.threshold, KEY_BYTES), strict=True)
+        except ValueError:
+            return None
+    left, public_keys = frozenset(survivors), attempt.public_keys
+    if any(not _is_half_of(key, found[name]) for name, key in public_keys.items() if name not in left):
+        return None
+    return _opened(attempt, left, found)
+
+
+def correct(attempt: Announced, survivors: Collection[str], held: Held) -> Corrected:
+    """The secrets from those shares that fit together, and the wrong shares."""
+    found: dict[str, bytes] = {}
+    wrong: list[tuple[str, str]] = []
+    hopeless: list[Reason] = []
+    left = frozenset(survivors)
+    for name, shares in held.items():
+        is_key = name not in left
+        right = partial(_is_half_of, attempt.public_keys[name]) if is_key else None
+        try:
+            found[name], places = share_errors.corrected(shares, attempt.threshold, KEY_BYTES, right)
+        except ValueError as error:
+            what = "the dealt key" if is_key else "the seed"
+            hopeless.append(Reason("{what} of {client}: {problem}", what=what, client=(name,), problem=str(error)))
+        else:
+            wrong += ((attempt.holders(name)[x - 1], name) for x in places)
+    return Corrected({} if hopeless else _opened(attempt, left, found), wrong, hopeless)
+
+
+def _is_half_of(public_key: bytes, private: bytes) -> bool:
+    return KeyPair(private).public == public_key
+
+
+def _opened(attempt: Announced, left: Collection[str], secrets: Mapping[str, bytes]) -> Secrets:
+    """Restore the secrets from seeds and dealt keys."""
+    found = {(name, name): secrets[name] for name in attempt.names if name in left}
+    for name in attempt.names:
+        if name not in left:
+            pair = KeyPair(secrets[name])
+            others = (other for other in attempt.holders(name) if other in left)
+            found |= {(name, other): pair.agree(attempt.public_keys[other]) for other in others}
+    return found
+
+
+def personal_key(seed: bytes, run_id: bytes, round_number: int, attempt: int, name: str) -> bytes:
+    """The key of the personal mask of `name`; nothing in a prediction, which makes no masks."""
+    if type(seed) is StandIn:
+        return b""
+    return derive_key(seed, run_id, "personal", round_number, attempt, (name,))
+
+
+def signed_keys(
+    attempt: Announced, survivors: Sequence[str], secrets: Secrets, purpose: str, run_id: bytes, round_number: int
+) -> dict[str, list[SignedKey]]:
+    """The keys of the masks left in the values of each of U3, from the result of `combine`."""
+    titles, places, left = attempt.titles, attempt.places, frozenset(survivors)
+    keys: dict[str, list[SignedKey]] = {}
+    for j in survivors:
+        keys[j] = [(personal_key(secrets[j, j], run_id, round_number, attempt.number, titles[j]), True)]
+        for k in attempt.holders(j):
+            if k in left:
+                continue
+            lower = places[j] < places[k]
+            both = (titles[j], titles[k]) if lower else (titles[k], titles[j])
+            shared = SharedSecret(secrets[k, j], run_id, round_number, both)
+            keys[j].append((shared.key_of_mask(purpose, attempt.number), lower))
+    return keys

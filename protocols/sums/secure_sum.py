@@ -71,7 +71,8 @@ from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds,
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum, removal
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced, without_silent
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
+from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
@@ -114,7 +115,7 @@ class ChunkWanted(Message):
 
 
 class MaskedChunk(Message):
-    admits: ClassVar[tuple[str, ...]] = (dealing.Survivors.__name__,)
+    admits: ClassVar[tuple[str, ...]] = (opening.Survivors.__name__,)
     in_attempt: ClassVar[bool] = True
     number: int
     values: bytes
@@ -124,7 +125,7 @@ class SumDone(Message):
     pass
 
 
-REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement))
+REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, opening.Survivors, consistency.Agreement))
 
 
 @dataclass(frozen=True)
@@ -227,11 +228,11 @@ async def client(
                 if first:
                     vector, dealt.then = await removal.noisy(me, vector, dealt.clients, settings.noise)
                 await _send_chunks(me, vector, dealt, answer.number, settings)
-        elif isinstance(answer, dealing.Survivors | consistency.Agreement):
+        elif isinstance(answer, opening.Survivors | consistency.Agreement):
             await dealt.respond(me, answer, "sum", settings.deadline)
 
 
-async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
+async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> opening.Dealt | None:
     """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
         sizes = settings.tolerance, settings.called, settings.min_clients, settings.deadline
@@ -244,7 +245,7 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     return _with_noise(me, dealt, settings)
 
 
-def _with_noise(me: Client, dealt: dealing.Dealt | None, settings: Settings) -> dealing.Dealt | None:
+def _with_noise(me: Client, dealt: opening.Dealt | None, settings: Settings) -> opening.Dealt | None:
     """Return `dealt` with the fewest survivors among whom `noise` is enough; None if it is not made for those of A.
 
     Who sees neighbours alone cannot count survivors.
@@ -273,7 +274,7 @@ def _may_begin(me: Client, number: int) -> bool:
     return False
 
 
-def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Settings) -> None:
+def _check(me: Client, vector: NDArray[Any], dealt: opening.Dealt, settings: Settings) -> None:
     """Raise Withdrawn if a number of `vector` cannot be summed; the trace reports this without the number."""
     if vector.dtype == np.uint64:
         return
@@ -285,7 +286,7 @@ def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Set
         raise Withdrawn(str(error)) from None
 
 
-async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
+async def _send_chunks(me: Client, vector: NDArray[Any], dealt: opening.Dealt, number: int, settings: Settings) -> None:
     """Send chunk `number` and the chunks that the server wants next, until the last is sent."""
     places = {name: place for place, name in enumerate(dealt.names)}
     mine = places[me.name]
@@ -359,7 +360,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
     return Total(survivors, ring, settings.fraction_bits, noise)
 
 
-def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:
+def _fewest_with_noise(attempt: opening.Announced, settings: Settings) -> int:
     """The fewest survivors of an attempt with noise: as many as clients require, or in a graph n - T."""
     noise, clients = settings.noise, len(attempt.names)
     assert noise is not None
@@ -368,7 +369,7 @@ def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:
     return removal.fewest_left(noise, clients, attempt.threshold, settings.identities is not None)
 
 
-async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
+async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> opening.Announced:
     """The attempt that was just begun, with the second keys received."""
     if settings.tolerance is not None:
         return await neighbours.gather(
@@ -379,14 +380,14 @@ async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings
     )
 
 
-def _announce(me: Server, attempt: dealing.Announced) -> None:
+def _announce(me: Server, attempt: opening.Announced) -> None:
     if isinstance(attempt, neighbours.Acquainted):
         neighbours.announce(me, attempt)
     else:
         dealing.announce(me, attempt)
 
 
-async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
+async def _with_shares(me: Server, attempt: opening.Announced, settings: Settings) -> tuple[str, ...]:
     """The members of A that report the shares they hold, and whose shares enough of them hold; others are lost."""
     names = attempt.names
 

@@ -45,8 +45,8 @@ from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, quorum
-from tacit.protocols.sums.dealing import Survivors
-from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read, without_silent
+from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
+from tacit.protocols.sums.opening import Survivors, without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round, refuse
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES

@@ -51,7 +51,8 @@ from tacit.protocols.outcome import require
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import dealing, opening, quorum
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read, without_silent
+from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
+from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
@@ -87,19 +88,19 @@ class Shamir:
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
-    ) -> dealing.Dealt | None:
+    ) -> opening.Dealt | None:
         """Deal in the attempt that has begun; None if `me` refuses A."""
         return await dealing.deal(me, secrets, self.threshold, least, deadline, signed)
 
     async def gather(
         self, me: Server, names: Sequence[str], deadline: float, candidates: Candidates
-    ) -> dealing.Announced:
+    ) -> opening.Announced:
         """Collect second public keys from `names`; returns the attempt with its set A."""
         t = max(self.threshold or 0, candidates.signers)
         found, colluding = candidates.identities, candidates.colluding
         return await dealing.gather(me, names, t, deadline, identities=found, colluding=colluding)
 
-    def announce(self, me: Server, attempt: dealing.Announced) -> None:
+    def announce(self, me: Server, attempt: opening.Announced) -> None:
         """Broadcast A with its second public keys."""
         dealing.announce(me, attempt)
 
@@ -107,13 +108,13 @@ class Shamir:
         secrets = {name: secret for name, secret in scores.secrets.items() if name in scores.rows}
         own = np.zeros(0, np.uint64)
         signed = signed_by(me, scores.identities, scores.secrets)
-        dealt: dealing.Dealt | None = None
+        dealt: opening.Dealt | None = None
         number = me.round
         while True:
-            answer = await me.recv((Summing, dealing.Survivors, Agreement, SummedRows), me.server, 2 * deadline)
+            answer = await me.recv((Summing, opening.Survivors, Agreement, SummedRows), me.server, 2 * deadline)
             if isinstance(answer, SummedRows):
                 break
-            if isinstance(answer, dealing.Survivors | Agreement):
+            if isinstance(answer, opening.Survivors | Agreement):
                 if dealt is not None:
                     await dealt.respond(me, answer, "rowsums", deadline)
                 continue
@@ -216,7 +217,7 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
     return parted(total, sizes)
 
 
-def _drop(me: Server, survivors: tuple[str, ...], failed: dealing.Uncovered) -> tuple[str, ...]:
+def _drop(me: Server, survivors: tuple[str, ...], failed: opening.Uncovered) -> tuple[str, ...]:
     """Lose the clients that made unmasking fail; return the candidates for the next attempt."""
     for name, why in failed.lost.items():
         me.lose([name], f"{why}: summing starts again")

@@ -47,8 +47,8 @@ from tacit.protocols.privacy.randomised import HashFlips
 from tacit.protocols.rounds.returning import NOT_AGAIN
 from tacit.protocols.rounds.rounds import CalledClient
 from tacit.protocols.steps import Step
-from tacit.protocols.sums.dealing import Survivors
 from tacit.protocols.sums.masking import Ring
+from tacit.protocols.sums.opening import Survivors
 from tacit.protocols.sums.refusal import Least
 from tacit.protocols.values import values_of
 from tacit.protocols.xclp import hamming, influence

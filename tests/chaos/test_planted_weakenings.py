@@ -19,7 +19,8 @@ from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.federated import round as training
 from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, reports, secure_sum
-from tacit.protocols.sums.dealing import Dealt, OwnKeys
+from tacit.protocols.sums.dealing import OwnKeys
+from tacit.protocols.sums.opening import Dealt
 from tacit.protocols.sums.refusal import Least, latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise

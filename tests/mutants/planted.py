@@ -113,7 +113,7 @@ PLANTED = (
     ),
     Bug(
         "a pair mask with a client that was lost is left in",
-        "protocols/sums/uncovering.py",
+        "protocols/sums/opening.py",
         "            if k in left:\n",
         "            if k in left or k == attempt.names[-1]:\n",
         "fedavg, secure, star",
@@ -121,7 +121,7 @@ PLANTED = (
     ),
     Bug(
         "a share of the seed is revealed of one who was lost",
-        "protocols/sums/dealing.py",
+        "protocols/sums/opening.py",
         "slice(SHARE, 2 * SHARE) if name in survivors else",
         "slice(SHARE, 2 * SHARE) if name in self.names else",
         "fedavg, secure, star",

@@ -24,8 +24,9 @@ from tacit.protocols.crypto.fixed_point import decode
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.sums import quorum, secure_sum
-from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.masking import joined, read
+from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.refusal import Least, enter, may_answer, sum_done, sum_masked
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.sums.sum import Sum

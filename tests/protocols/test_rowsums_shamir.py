@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import dealing, opening
-from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.masking import masks, read
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.xclp.rowsums import MaskedRows
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.faults import Crash

@@ -25,7 +25,7 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind, Seeds, removed_noise
 from tacit.protocols.privacy.rotated import Rounding, centred
 from tacit.protocols.sums import opening, secure_sum
-from tacit.protocols.sums.dealing import Revealed, Survivors
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import MaskedChunk, Settings
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions

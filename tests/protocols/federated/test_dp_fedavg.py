@@ -24,7 +24,7 @@ from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening
-from tacit.protocols.sums.dealing import Revealed, Survivors
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World

@@ -23,12 +23,12 @@ from tacit.protocols.federated.noisy_changes import NoisyChanges
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
-from tacit.protocols.sums import consistency, dealing, opening, quorum, removal, secure_sum
+from tacit.protocols.sums import consistency, opening, quorum, removal, secure_sum
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.flamingo import Flamingo
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedSurvivors, LightSecAgg
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumSettings
 from tacit.sim.faults import Crash, Fault
@@ -241,12 +241,12 @@ def test_seeds_are_revealed_once_a_round_even_if_shares_were_revealed_twice(monk
         answers.extend([(len(first), len(opened)), (len(again), 0)])
         return found
 
-    def accepts(self: dealing.Dealt, me: Client, names: Sequence[str]) -> bool:
+    def accepts(self: opening.Dealt, me: Client, names: Sequence[str]) -> bool:
         self.shown = None  # and forget the signatures on the set before
         return True
 
     monkeypatch.setattr(opening, "uncover", twice)
-    monkeypatch.setattr(dealing.Dealt, "accepts", accepts)
+    monkeypatch.setattr(opening.Dealt, "accepts", accepts)
     noise = noise_of()
     ran(SecAgg(identities=SIGNED, of_run=Assumed(CLIENTS, 1, 0), noise=noise), noise)
     assert answers == [(CLIENTS, CLIENTS - 1), (0, 0)]

@@ -28,7 +28,7 @@ from tacit.protocols.privacy.distributed import Distributed, Excess
 from tacit.protocols.privacy.removable import Kind
 from tacit.protocols.privacy.rotated import Rounding, centred
 from tacit.protocols.sums import opening
-from tacit.protocols.sums.dealing import Revealed, Survivors
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
