@@ -28,24 +28,22 @@ anything. The server learns the sums over the clients in the sum, and how many h
 `prio3` proves that a vote gives one label to each point, which is not true of counts: both refuse it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.data.splits import Shard
 from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.metrics import ClassCounts, counts_of
-from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
+from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer
 from tacit.protocols.federated.keys import EvaluationKeys
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.parts import Among
+from tacit.protocols.rounds import tested
 from tacit.protocols.rounds.rounds import RoundsClient
-from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, figures_in, numbers_in
+from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, TestingClient, TestingServer, numbers_in
 from tacit.protocols.steps import Step
-from tacit.protocols.sums.refusal import refuse
-from tacit.protocols.values import understood
 from tacit.sim.hollow import hollow
 from tacit.sim.wire import Message
 
@@ -75,21 +73,14 @@ def tested_of(server: CotrainingServer) -> Tested | None:
     return Tested(total, {name: ClassCounts(one) for name, one in server.sent.items()})
 
 
-class EvaluatingCotrainingClient(CotrainingClient):
+class EvaluatingCotrainingClient(TestingClient, CotrainingClient):
     """A client of co-training that also tests its model."""
 
+    call_to_test, sent_as = LearnerToTest, LearnerFigures
     other: ClassVar[tuple[type[Message], ...]] = (*RoundsClient.other, LearnerToTest)
 
-    async def respond(self, message: Message) -> None:
-        if not isinstance(message, LearnerToTest):
-            return self.answer()
-        if self.settings.summed_figures:
-            return refuse(self, "send its figures by themselves: the sum of a round adds them")
-        await self.unless_over(self._evaluate())
-
-    async def _evaluate(self) -> None:
-        with self.step(EVALUATE):
-            self.send(self.server, LearnerFigures(await self._counts(self.learnt)))
+    async def tested(self, message: LearnerToTest) -> bytes:
+        return await self._counts(self.learnt)
 
     async def _counts(self, state: bytes | None) -> bytes:
         """Test the learner with that `state` on the points that this client holds out; returns its figures."""
@@ -114,41 +105,21 @@ class EvaluatingCotrainingClient(CotrainingClient):
         return words
 
 
-class EvaluatingCotrainingServer(CotrainingServer):
-    """A server of co-training whose clients also test their models.
+class EvaluatingCotrainingServer(TestingServer, CotrainingServer):
+    """A server of co-training whose clients also test their models."""
 
-    For observers, `sent` has the figures of each client that has answered in round `tested_in`, and `summed` the sums
-    of that round where a secure sum has added them, the number of clients first.
-    """
+    attributes = (*CotrainingServer.attributes, *TestingServer.kept_figures)
+    sent_as = LearnerFigures
 
-    attributes = (*CotrainingServer.attributes, "sent", "summed", "tested_in")
+    def to_test(self) -> LearnerToTest:
+        return LearnerToTest()
 
-    def __init__(self, *arguments: Any, **access: Any) -> None:
-        super().__init__(*arguments, **access)
-        self.sent: dict[str, NDArray[np.float64]] = {}
-        self.summed: NDArray[np.float64] | None = None
-        self.tested_in = 0
-
-    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
-        record = await super().run_round(number, began, members)
-        if self.settings.evaluates(number) and not self.settings.summed_figures:
-            await self._evaluate(number)
-        return record
+    @property
+    def counting(self) -> tuple[bool, ...]:
+        return (True,) * self.settings.classes**2
 
     def take_figures(self, words: NDArray[np.uint64]) -> None:
         self.summed, self.tested_in = words.astype(np.float64), self.round
-
-    async def _evaluate(self, number: int) -> None:
-        asked = [name for name in self.present if name in self.enrolled]
-        with self.step(EVALUATE):
-            self.advance(number, self.attempt + 1)
-            self.broadcast(asked, LearnerToTest())
-            found = await self.collect(LearnerFigures, asked, deadline=self.settings.deadline)
-            counting = (True,) * self.settings.classes**2
-            self.sent = understood(self, found.answers, lambda name, answer: figures_in(answer.sums, counting))
-            self.tested_in = number
-            missing = [name for name in asked if name not in self.sent]
-            self.lose(missing, "its figures never came: left out of this evaluation")
 
 
 @hollow(lambda learner, state, points, labels, classes: bytes(8 * classes**2))
@@ -160,7 +131,7 @@ def _tested(
     return counts_of(found, labels, classes).ravel().astype("<f8").tobytes()
 
 
-class Evaluation(Part):
+class Evaluation(tested.Evaluation):
     """Federated evaluation as a part of co-training."""
 
     takes = (
@@ -169,7 +140,13 @@ class Evaluation(Part):
     )
     messages = (LearnerToTest, LearnerFigures)
     keys_in = MappingProxyType({"training": (EvaluationKeys,)})
-    uses = ("data.held_out",)
+    how = ", and each tests its own model on them"
+    learned: Mapping[str, str] = MappingProxyType(
+        {
+            "server": "with training.evaluation: how many points of each class each client holds out, and how its "
+            "model classifies them"
+        }
+    )
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         return {"LearnerFigures": len(among.names) * 8 * among.classes**2}
@@ -177,32 +154,20 @@ class Evaluation(Part):
     def waits(self, tables: Any) -> int:
         return 1
 
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
-        return [f"clients hold out {share} from training, and each tests its own model on them (training.evaluation)"]
 
-    @property
-    def learned(self) -> Mapping[str, str]:
-        held = "how many points of each class each client holds out, and how its model classifies them"
-        return {"server": f"with training.evaluation: {held}"}
-
-
-class SummedEvaluation(Part):
+class SummedEvaluation(tested.Evaluation):
     """Federated evaluation whose figures the secure sum of votes adds, as a part of co-training."""
 
     takes = (Step("client", EVALUATE, "test its model on the points that it holds out"),)
     messages = ()
-    keys_in, uses = Evaluation.keys_in, Evaluation.uses
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
-        what = "each tests its own model on them, and the sum of votes adds their figures"
-        return [f"clients hold out {share} from training; {what} (training.evaluation)"]
-
-    @property
-    def learned(self) -> Mapping[str, str]:
-        held = "the sums of clients' figures: how many points of each class they hold out together, and how their "
-        return {"server": f"with training.evaluation = secure: {held}models classify them"}
+    keys_in = Evaluation.keys_in
+    how = "; each tests its own model on them, and the sum of votes adds their figures"
+    learned = MappingProxyType(
+        {
+            "server": "with training.evaluation = secure: the sums of clients' figures: how many points of each class "
+            "they hold out together, and how their models classify them"
+        }
+    )
 
 
 EVALUATION, SUMMED_EVALUATION = Evaluation(), SummedEvaluation()

@@ -128,7 +128,7 @@ class CotrainingRun:
             self.settings = replace(self.settings, votes=replace(votes, noise=noise))
             spending = spending_on_counts(tables.privacy, tables.entropy, noise)
         client, server = CotrainingClient, CotrainingServer
-        if self.settings.evaluated_every:
+        if tables.training.evaluation != "none":
             client, server = EvaluatingCotrainingClient, EvaluatingCotrainingServer
         self.clients = setting.randomised.clients(client, self.settings)
         self.server = server(world, tuple(setting.shards), self.settings, **setting.access("server"))
@@ -166,7 +166,8 @@ class CotrainingRun:
                 client.plan(training.work(client.learner, number == 1, known, points, targets, settings.period))
                 if sharing.needs != "nothing":
                     client.plan(client.learner.predict_work(points))
-                if settings.evaluates(number) and client.shard.test_points is not None:
+                tests = settings.evaluates(number) or settings.sums_figures(number)
+                if tests and client.shard.test_points is not None:
                     client.plan(client.learner.predict_work(len(client.shard.test_points)))
 
 
@@ -251,8 +252,7 @@ def settings_of(tables: CotrainingTables, parts: Parts) -> CotrainingSettings:
         min_clients=tables.training.fewest(),
         deadline=duration(tables.protocol.deadline),
         votes=votes_of(tables),
-        evaluated_every=0 if tables.training.evaluation == "none" else tables.training.evaluate_every,
-        summed_figures=tables.training.evaluation == "secure",
+        keys=tables.training,
     )
 
 

@@ -55,6 +55,7 @@ from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
+from tacit.protocols.federated.keys import Training
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
 from tacit.protocols.rounds import rounds
@@ -113,8 +114,7 @@ class CotrainingSettings:
     is T / b, `period` is b. `deadline` in virtual seconds bounds every wait of the server; a client waits for as long
     as all rounds may take. `asked` are the points that a curious server asks about at the end, `questions` times.
     `byzantine` has the attack of each Byzantine client, by its name. `votes` is the private way of counting labels, or
-    None. Clients test their models every `evaluated_every` rounds (0: never) and after the last one (`evaluation`);
-    with `summed_figures` the sum of votes adds their figures.
+    None. `keys`: the table [training] as it is in the scenario.
     """
 
     method: CotrainingMethod
@@ -130,21 +130,27 @@ class CotrainingSettings:
     questions: int = 0
     byzantine: Mapping[str, Lie] = field(default_factory=dict)
     votes: SecureVotes | ProvedVotes | None = None
-    evaluated_every: int = 0
-    summed_figures: bool = False
+    keys: Training = field(default_factory=Training)
 
     def evaluates(self, number: int) -> bool:
-        """Return true if clients test their models in round `number`."""
-        return self.evaluated_every > 0 and (number % self.evaluated_every == 0 or number == self.rounds)
+        """Return true if clients test their models after round `number`, and send figures that the server sees."""
+        return self.keys.evaluation == "plain" and self._tests(number)
+
+    def sums_figures(self, number: int) -> bool:
+        """Return true if clients test their models in round `number`, and the sum of votes adds their figures."""
+        return self.keys.evaluation == "secure" and self._tests(number)
+
+    def _tests(self, number: int) -> bool:
+        return number % self.keys.evaluate_every == 0 or number == self.rounds
 
     def figures_in(self, number: int) -> int:
         """The words that figures take in the sum of votes of round `number`: 1 and the counts, or none."""
-        return 1 + self.classes**2 if self.summed_figures and self.evaluates(number) else 0
+        return 1 + self.classes**2 if self.sums_figures(number) else 0
 
     @property
     def first_question(self) -> int:
         """The attempt of the last round in which a curious server asks for the first time, without a sum of votes."""
-        return first_question(self.evaluated_every > 0)
+        return first_question(self.keys.evaluation != "none")
 
     def asks(self, number: int) -> bool:
         """Return true if a curious server asks in a secure sum of votes of round `number`."""
@@ -180,7 +186,7 @@ class CotrainingSettings:
     def patience(self) -> float:
         """The most virtual seconds that all rounds take."""
         summed = 0 if self.votes is None else self.votes.waits(len(self.learners))
-        summed += self.evaluated_every > 0 and not self.summed_figures
+        summed += self.keys.evaluation == "plain"
         return (1 + (2 + summed) * self.rounds + self.questions) * self.deadline
 
 

@@ -41,7 +41,7 @@ Nobody can check figures: a client can send any. As no noise covers them, `dp-fe
 too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -49,19 +49,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.data.splits import Shard
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
 from tacit.protocols.federated.averaging import Averages, Record, Secure
 from tacit.protocols.federated.keys import EvaluationKeys
 from tacit.protocols.federated.round import PRIVATE, Called, TrainingClient, TrainingServer
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.parts import Among
+from tacit.protocols.rounds import tested
 from tacit.protocols.rounds.rounds import RoundsClient
-from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, figures_in, numbers_in
+from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, TestingClient, TestingServer, numbers_in
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import refuse
-from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -93,21 +92,14 @@ def tested_of(
     return Tested(total, {name: metrics.Counts(spec, names, one) for name, one in sent.items()}, 0, *score)
 
 
-class EvaluatingClient(TrainingClient):
+class EvaluatingClient(TestingClient, TrainingClient):
     """A client of training that also tests models."""
 
+    call_to_test = ModelToTest
     other: ClassVar[tuple[type[Message], ...]] = (*RoundsClient.other, ModelToTest)
 
-    async def respond(self, message: Message) -> None:
-        if not isinstance(message, ModelToTest):
-            return self.answer()
-        if self.settings.keys.evaluation == "secure":
-            return refuse(self, "send its figures by themselves: the sum of a round adds them")
-        await self.unless_over(self._evaluate(message.model))
-
-    async def _evaluate(self, model: bytes) -> None:
-        with self.step(EVALUATE):
-            self.send(self.server, Figures(await self._sums(model)))
+    async def tested(self, message: ModelToTest) -> bytes:
+        return await self._sums(message.model)
 
     async def _sums(self, model: bytes, due: float | None = None) -> bytes:
         """Test `model` with this client's private layers on the points that it holds out; returns its figures.
@@ -140,46 +132,25 @@ class EvaluatingClient(TrainingClient):
         return found
 
 
-class EvaluatingServer(TrainingServer):
-    """A server of training whose clients also test its models.
+class EvaluatingServer(TestingServer, TrainingServer):
+    """A server of training whose clients also test its models."""
 
-    For observers, `sent` has the figures of each client that has answered in round `tested_in`, and `summed` the sums
-    of that round where a secure sum has added them, the number of clients first.
-    """
+    attributes = (*TrainingServer.attributes, *TestingServer.kept_figures)
 
-    attributes = (*TrainingServer.attributes, "sent", "summed", "tested_in")
+    def to_test(self) -> ModelToTest:
+        return ModelToTest(self.model)
 
-    def __init__(self, *arguments: Any, **access: Any) -> None:
-        super().__init__(*arguments, **access)
-        self.sent: dict[str, NDArray[np.float64]] = {}
-        self.summed: NDArray[np.float64] | None = None
-        self.tested_in = 0
-
-    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Record:
-        record = await super().run_round(number, began, members)
-        if self.settings.evaluates(number):
-            await self._evaluate(number)
-        return record
+    @property
+    def counting(self) -> tuple[bool, ...]:
+        return metrics.counting(self.settings.spec, self.settings.metric_names)
 
     def record_of(self, number: int, began: float, members: tuple[str, ...], averages: Averages) -> Record:
         if self.settings.sums_figures(number) and averages.figures is not None:
             self.summed, self.tested_in = averages.figures, number
         return super().record_of(number, began, members, averages)
 
-    async def _evaluate(self, number: int) -> None:
-        asked = [name for name in self.present if name in self.enrolled]
-        with self.step(EVALUATE):
-            self.advance(number, self.attempt + 1)
-            self.broadcast(asked, ModelToTest(self.model))
-            found = await self.collect(Figures, asked, deadline=self.settings.deadline)
-            counting = metrics.counting(self.settings.spec, self.settings.metric_names)
-            self.sent = understood(self, found.answers, lambda name, answer: figures_in(answer.sums, counting))
-            self.tested_in = number
-            missing = [name for name in asked if name not in self.sent]
-            self.lose(missing, "its figures never came: left out of this evaluation")
 
-
-class Evaluation(Part):
+class Evaluation(tested.Evaluation):
     """Federated evaluation as a part of training."""
 
     takes = (
@@ -188,7 +159,13 @@ class Evaluation(Part):
     )
     messages: Sequence[type[Message]] = (ModelToTest, Figures)
     keys_in = MappingProxyType({"training": (EvaluationKeys,)})
-    uses = ("data.held_out",)
+    how = ", and test models on them"
+    learned: Mapping[str, str] = MappingProxyType(
+        {
+            "server": "with training.evaluation: how many points of each class each client holds out, and how the "
+            "model classifies them"
+        }
+    )
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         assert isinstance(among, Called)
@@ -199,32 +176,21 @@ class Evaluation(Part):
     def waits(self, tables: Any) -> int:
         return 1
 
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
-        return [f"clients hold out {share} from training, and test models on them (training.evaluation)"]
 
-    @property
-    def learned(self) -> Mapping[str, str]:
-        held = "how many points of each class each client holds out, and how the model classifies them"
-        return {"server": f"with training.evaluation: {held}"}
-
-
-class SummedEvaluation(Part):
+class SummedEvaluation(tested.Evaluation):
     """Federated evaluation whose figures the secure sum of a round adds, as a part of training."""
 
     takes = (Step("client", EVALUATE, "test the model that the round begins with on the points that it holds out"),)
     messages = ()
-    keys_in, uses = Evaluation.keys_in, Evaluation.uses
-
-    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
-        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
-        what = "the clients of a round test the model with which it begins, and its secure sum adds their figures"
-        return [f"clients hold out {share} from training; {what} (training.evaluation); the last model is not tested"]
-
-    @property
-    def learned(self) -> Mapping[str, str]:
-        held = "the sums of the figures of a round's clients: how many points of each class they hold out together, "
-        return {"server": f"with training.evaluation = secure: {held}and how the model classifies them"}
+    keys_in = Evaluation.keys_in
+    how = "; the clients of a round test the model with which it begins, and its secure sum adds their figures"
+    then = "; the last model is not tested"
+    learned = MappingProxyType(
+        {
+            "server": "with training.evaluation = secure: the sums of the figures of a round's clients: how many "
+            "points of each class they hold out together, and how the model classifies them"
+        }
+    )
 
 
 EVALUATION, SUMMED_EVALUATION = Evaluation(), SummedEvaluation()

@@ -170,8 +170,8 @@ class TrainingSettings:
 
     def evaluates(self, number: int) -> bool:
         """Return true if clients test the model after round `number`, and send figures that the server sees."""
-        trained = self.keys.evaluation == "plain" and number <= self.rounds
-        return trained and (number % self.keys.evaluate_every == 0 or number == self.rounds)
+        tested = self.keys.evaluation == "plain" and number <= self.rounds
+        return tested and (number % self.keys.evaluate_every == 0 or number == self.rounds)
 
     def sums_figures(self, number: int) -> bool:
         """Return true if clients test the model with which round `number` begins, and the sum of the round adds their

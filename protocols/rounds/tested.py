@@ -1,16 +1,27 @@
-"""Figures of clients that test models on points of their own, as they are sent, checked and summed up."""
+"""Clients test models on points of their own, and send figures: what all training in rounds has of it in common.
 
-from collections.abc import Mapping, Sequence
+Each family says what a client tests and what its figures are (`federated.evaluation`, `cotraining.evaluation`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.data.splits import Shard
 from tacit.parties.learning.metrics import by_class
+from tacit.protocols.parts import Part
+from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
+from tacit.protocols.sums.refusal import refuse
+from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
-__all__ = ["EVALUATE", "MOST_NAMED", "Counted", "Figures", "Tested", "figures_in", "numbers_in"]
+__all__ = [
+    "EVALUATE", "MOST_NAMED", "Counted", "Evaluation", "Figures", "Tested", "TestingClient",
+    "TestingServer", "figures_in", "numbers_in",
+]  # fmt: skip
 
 EVALUATE = "train.evaluate"
 """The name of the step in which clients test models, in all protocols."""
@@ -106,3 +117,80 @@ def figures_in(sent: bytes, counting: Sequence[bool]) -> NDArray[np.float64]:
 def numbers_in(sent: bytes) -> NDArray[np.float64]:
     """The numbers in `sent`, as a copy."""
     return np.frombuffer(sent, "<f8").astype(np.float64)
+
+
+class TestingClient(RoundsClient[Any]):
+    """A client that tests a model when a message of the type `call_to_test` comes, and answers with `sent_as`."""
+
+    call_to_test: ClassVar[type[Message]]
+    sent_as: ClassVar[type[Figures]] = Figures
+
+    async def respond(self, message: Message) -> None:
+        if not isinstance(message, self.call_to_test):
+            return self.answer()
+        if self.settings.keys.evaluation == "secure":
+            return refuse(self, "send its figures by themselves: the sum of a round adds them")
+        await self.unless_over(self._evaluate(message))
+
+    async def _evaluate(self, message: Message) -> None:
+        with self.step(EVALUATE):
+            self.send(self.server, self.sent_as(await self.tested(message)))
+
+    async def tested(self, message: Any) -> bytes:
+        """Test the model that the server asks about; returns the figures."""
+        raise NotImplementedError
+
+
+class TestingServer(RoundsServer[Any, Any]):
+    """A server whose clients test models after rounds.
+
+    For observers, `sent` has the figures of each client that has answered in round `tested_in`, and `summed` the sums
+    of that round where a secure sum has added them, the number of clients first.
+    """
+
+    kept_figures: ClassVar[tuple[str, ...]] = ("sent", "summed", "tested_in")
+    sent_as: ClassVar[type[Figures]] = Figures
+
+    def __init__(self, *arguments: Any, **access: Any) -> None:
+        super().__init__(*arguments, **access)
+        self.sent: dict[str, NDArray[np.float64]] = {}
+        self.summed: NDArray[np.float64] | None = None
+        self.tested_in = 0
+
+    def to_test(self) -> Message:
+        """The message that asks clients to test a model."""
+        raise NotImplementedError
+
+    @property
+    def counting(self) -> Sequence[bool]:
+        """True for each figure that counts points."""
+        raise NotImplementedError
+
+    async def run_round(self, number: int, began: float, members: tuple[str, ...]) -> Any:
+        record = await super().run_round(number, began, members)
+        if self.settings.evaluates(number):
+            await self._evaluate(number)
+        return record
+
+    async def _evaluate(self, number: int) -> None:
+        asked = [name for name in self.present if name in self.enrolled]
+        with self.step(EVALUATE):
+            self.advance(number, self.attempt + 1)
+            self.broadcast(asked, self.to_test())
+            found = await self.collect(self.sent_as, asked, deadline=self.settings.deadline)
+            self.sent = understood(self, found.answers, lambda name, answer: figures_in(answer.sums, self.counting))
+            self.tested_in = number
+            missing = [name for name in asked if name not in self.sent]
+            self.lose(missing, "its figures never came: left out of this evaluation")
+
+
+class Evaluation(Part):
+    """Federated evaluation as a part of training. `how`: what a note says of it, after the share held out."""
+
+    uses = ("data.held_out",)
+    how: ClassVar[str] = ""
+    then: ClassVar[str] = ""
+
+    def notes(self, tables: Any, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
+        share = f"{tables.data.held_out:.0%} of their labeled points (data.held_out)"
+        return [f"clients hold out {share} from training{self.how} (training.evaluation){self.then}"]

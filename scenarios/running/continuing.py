@@ -115,10 +115,7 @@ def _differences(first: Any, second: Any) -> Iterator[str]:
     elif first.evaluates(last) and not second.evaluates(last):
         yield "clients have tested the model after its last round, which is no multiple of training.evaluate_every"
     elif hasattr(first, "sums_figures") and first.sums_figures(last) and not second.sums_figures(last):
-        yield (
-            "clients have tested the model before its last round, which is no multiple of training.evaluate_every "
-            "after the first"
-        )
+        yield "clients have tested models in its last round, in which a longer run does not (training.evaluate_every)"
     if getattr(first, "questions", 0):
         yield "a curious server asks in its last rounds (attack.kind)"
     for field in fields(first):

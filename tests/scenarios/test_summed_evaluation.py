@@ -188,7 +188,7 @@ def test_a_run_is_continued_only_where_its_last_round_would_have_had_figures_any
     run(load(file, ["training.rounds=2"]), out=tmp_path / "run", engine="inline")
     assert resume(continue_for(tmp_path / "run", "training.rounds", 3), engine="inline").trace_hash == calm.trace_hash
     run(load(file, ["training.rounds=2", "training.evaluate_every=2"]), out=tmp_path / "other", engine="inline")
-    with pytest.raises(FolderError, match="clients have tested the model before its last round"):
+    with pytest.raises(FolderError, match="clients have tested models in its last round"):
         continue_for(tmp_path / "other", "training.rounds", 4)
 
 
