@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
 def commands() -> "typer.Typer":
     """The command group with all commands, including the benchmarks as the group `bench`."""
-    from tacit.benchmarks.command import app as benchmarks
-    from tacit.scenarios.command.main import app
+    from tacit.scenarios.command.main import LATER, app
 
-    if not any(group.name == "bench" for group in app.registered_groups):
-        app.add_typer(benchmarks, name="bench", epilog="Example: tacit bench crypto --quick")
+    LATER["bench"] = ("tacit.benchmarks.command:app", "tacit bench crypto --quick")
     return app
 
 

@@ -252,7 +252,8 @@ def _import() -> None:
     app = import_module("tacit.__main__").commands()
     sys.modules.pop("tacit.__main__")
     build_commands_once()
-    import_module("typer.main").get_command(app)
+    for _ in import_module("typer.main").get_command(app).commands.values():  # each is imported
+        pass
 
 
 def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str, str]) -> None:
