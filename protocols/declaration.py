@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import NODEFAULT, Struct, structs
@@ -45,11 +45,8 @@ from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
-from tacit.protocols.auditing.findings import Audit, Row, Watch
-from tacit.protocols.auditing.sums import Rule
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
-from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
     Among,
@@ -77,6 +74,11 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
+
+if TYPE_CHECKING:
+    from tacit.protocols.auditing.findings import Audit, Row, Watch
+    from tacit.protocols.auditing.sums import Rule
+    from tacit.protocols.experiment.signals import AttackedMessages
 
 __all__ = ["Declaration", "Needs", "Opened", "Problem", "Setting", "by_name"]
 
@@ -276,7 +278,7 @@ class Declaration:
         formula."""
         return None
 
-    def attacked(self, tables: Any) -> AttackedMessages:
+    def attacked(self, tables: Any) -> "AttackedMessages":
         """The messages from which membership may be inferred. Raises Problem if there are none."""
         problem = f"does not go with protocol.name = {toml(self.name)}, whose clients send nothing of a model"
         raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
@@ -433,7 +435,7 @@ class Declaration:
         """
         return [one for part in self._parts(tables) for one in part.suffering(trial)]
 
-    def audited(self, trial: Trial, row: Row) -> Iterator[Row] | None:
+    def audited(self, trial: Trial, row: "Row") -> "Iterator[Row] | None":
         """Judge the aggregates of a run, one `row` each; None: the result alone is compared, with the oracle."""
         return None
 
@@ -442,8 +444,8 @@ class Declaration:
         return f"the oracle of {self.name}, over the survivors' inputs"
 
     def audit(
-        self, tables: Any, perform: Perform, *, mod: str | None, rule: Rule | None, at_once: int, watch: Watch
-    ) -> Audit | None:
+        self, tables: Any, perform: Perform, *, mod: str | None, rule: "Rule | None", at_once: int, watch: "Watch"
+    ) -> "Audit | None":
         """Audit runs in a way of its own, as of an app; None: as of any protocol.
 
         `perform` runs the scenario of `tables`. `mod`, `rule`: the name of the app's secure mod, and its rule of

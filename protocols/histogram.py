@@ -14,8 +14,8 @@ from tacit.parties.server import Server
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.parts import Among, Found, Opening, Phase, SumBounds, Taken
 from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
-from tacit.protocols.privacy.spending import SEEDED, finite, seeded_caveats
-from tacit.protocols.privacy.spent import Spent
+from tacit.protocols.privacy.spending import finite, seeded_caveats
+from tacit.protocols.privacy.spent import SEEDED, Spent
 from tacit.protocols.sums import reports, secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.summing import AnySum, Chosen

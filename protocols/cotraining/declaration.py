@@ -58,7 +58,8 @@ from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.keys import CohortKeys, Model
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
-from tacit.protocols.privacy.spending import SEEDED, check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
+from tacit.protocols.privacy.spending import check_noise, noise_cautions, sensitivity_cautions, sensitivity_of
+from tacit.protocols.privacy.spent import SEEDED
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT

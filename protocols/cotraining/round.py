@@ -64,8 +64,8 @@ from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import may_answer, refuse
-from tacit.protocols.sums.sum import END, SumSettings
+from tacit.protocols.sums.refusal import END, may_answer, refuse
+from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow

@@ -13,7 +13,6 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.registered import Registered
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated, Strike
-from tacit.protocols.privacy.randomised import randomised_labels
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
@@ -139,6 +138,8 @@ class _RandomisedShards(Mapping[str, Shard]):
         self._setting, self._epsilon = setting, epsilon
 
     def __getitem__(self, name: str) -> Shard:
+        from tacit.protocols.privacy.randomised import randomised_labels
+
         shard, setting = self._setting.shards[name], self._setting
         labels, used = shard.labels.copy(), shard.labeled
         classes, secret = len(setting.parts.held.classes), setting.world.lasting(name, "labels")

@@ -9,8 +9,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tacit.parties.server import Loss
-from tacit.protocols.privacy.released import Randomised
-from tacit.protocols.privacy.spent import Spent
+from tacit.protocols.privacy.spent import Randomised, Spent
 
 __all__ = [
     "ACCURACY",

@@ -51,7 +51,7 @@ from tacit.protocols.federated.figures import NO_FIGURES, SummedFigures
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
-from tacit.protocols.privacy.carried import Carried
+from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds import rounds
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.keys import ClippedKeys, EncoderKeys

@@ -48,9 +48,10 @@ from tacit.protocols.federated.round import TrainingClient, TrainingServer, Trai
 from tacit.protocols.federated.secure_averages import Proved
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.privacy.distributed import Distributed
-from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.rotated import Rounding
 from tacit.protocols.privacy.spending import Spending, Spent, asked, spending_on_changes, spending_on_models
+from tacit.protocols.privacy.spent import Randomised
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.registry import SUMS

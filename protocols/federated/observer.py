@@ -41,8 +41,8 @@ from tacit.protocols.federated.promises import (
 )
 from tacit.protocols.federated.round import Enrolled, TrainingClient, TrainingServer
 from tacit.protocols.privacy import removable
-from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
 from tacit.protocols.rounds.tested import Tested
 from tacit.sim.faults import Fault

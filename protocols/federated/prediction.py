@@ -20,7 +20,8 @@ from tacit.protocols.federated.fedavg_then_xclp import PredictingClient, Predict
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.outcome import Reason
-from tacit.protocols.privacy.released import Randomised, released
+from tacit.protocols.privacy.released import released
+from tacit.protocols.privacy.spent import Randomised
 from tacit.protocols.rounds.observer import reported
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp.choices import shown

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.privacy import rotated, skellam_accounting
-from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.removable import LEAST_HONEST, Kind, Parts, Seeds, removed_noise
 from tacit.protocols.privacy.rotated import Rotation, Rounding
 from tacit.protocols.privacy.skellam import LARGEST_VARIANCE
+from tacit.protocols.privacy.spent import Carried
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy, derive
 

@@ -9,51 +9,20 @@ angular distance (Fernandes, Kawamoto, Murakami, ESORICS 2021). For one whole ve
 """
 
 import math
-from collections.abc import Callable
 
 import scipy
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tacit.protocols.privacy.keys import Privacy
-from tacit.protocols.privacy.spending import SEEDED
+from tacit.protocols.privacy.spent import DELTA, SEEDED, Randomised
 from tacit.protocols.privacy.xor_mechanism import flip_probability
-from tacit.sim.labelled import Labelled
 
 __all__ = [
-    "ANGLES", "DELTA", "Randomised", "Releasing", "differing_bits", "flip_of", "nothing_released", "opened",
-    "randomised_lines", "released", "with_rounds_again",
+    "ANGLES", "differing_bits", "flip_of", "opened", "released", "with_rounds_again",
 ]  # fmt: skip
 
 ANGLES = (1, 5, 10, 30, 60)
 """The angles in degrees between two points for which the result is stated."""
-
-DELTA = 1e-6
-"""The probability over the planes that more bits differ than counted."""
-
-
-class Randomised(Struct, kw_only=True, frozen=True):
-    """The privacy that labels and hash bits under randomised response spend; None for what is not randomised.
-
-    `label_epsilon` is the epsilon of each label, `hash_epsilon` that of each bit; each of `rounds` rounds has
-    `hash_bits` bits with new planes. `angles` maps the degrees between two points to epsilon at `delta` over all
-    rounds; `differing` maps them to the most bits that differ. `whole_vector`: epsilon between any two points, with
-    delta = 0. `reconstruction`: the cosine to each point that an attacker with the planes reaches, by `opened`. It is
-    `guaranteed` unless `caveats` has reasons against it.
-    """
-
-    label_epsilon: float | None = None
-    label_kept: float | None = None
-    hash_epsilon: float | None = None
-    hash_flip: float | None = None
-    hash_bits: int = 0
-    rounds: int = 0
-    delta: float = DELTA
-    angles: dict[str, float] = {}
-    differing: dict[str, int] = {}
-    whole_vector: float | None = None
-    reconstruction: float | None = None
-    guaranteed: bool = True
-    caveats: tuple[str, ...] = ()
 
 
 def flip_of(privacy: Privacy) -> float:
@@ -144,35 +113,3 @@ def with_rounds_again(found: Randomised | None, again: int) -> Randomised | None
         guaranteed=False,
         caveats=(*found.caveats, f"{caveat}under other planes; these are counted"),
     )
-
-
-Releasing = Callable[[int], Randomised | None]
-"""A function from the number of rounds with separate planes to the privacy that randomised answers spend."""
-
-
-def nothing_released(rounds: int) -> None:
-    """Return None: nothing is randomised."""
-
-
-def randomised_lines(found: Randomised | None) -> list[Labelled]:
-    """The lines that a run prints about randomised answers."""
-    if found is None:
-        return []
-    lines = []
-    if found.label_epsilon is not None:
-        once = f"kept with probability {found.label_kept:.4g}, once for all rounds and uses"
-        lines.append(Labelled("labels", f"epsilon = {found.label_epsilon:g} each, delta = 0; {once}"))
-    if found.hash_epsilon is not None:
-        many = f"{found.rounds} round{'s' * (found.rounds != 1)} of {found.hash_bits:,} bits"
-        flip = f"each flips with probability {found.hash_flip:.4g}"
-        lines.append(Labelled("hashes", f"epsilon = {found.hash_epsilon:g} a bit, {many}; {flip}"))
-        shown = ", ".join(f"{value:,.4g} at {angle}°" for angle, value in found.angles.items())
-        lines.append(Labelled("", f"between two points an angle apart, delta = {found.delta:g}: epsilon = {shown}"))
-        whole = f"epsilon = {found.whole_vector:,.4g}: none is hidden as such"
-        lines.append(Labelled("", f"of one point against any other {whole}"))
-        if found.reconstruction is not None:
-            cosine = f"{found.reconstruction:.3f} to each point, or better"
-            known = "hashes with the planes, which every client knows"
-            lines.append(Labelled("", f"{known}, give vectors of cosine {cosine}"))
-        lines.append(Labelled("", "against whoever sees the hashes, the server among them; not of what else is sent"))
-    return lines + [Labelled("", f"NO guarantee: {caveat}", warns=True) for caveat in found.caveats]

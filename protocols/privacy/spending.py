@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from tacit.parties.learning import extras
 from tacit.protocols.privacy import accounting, sensitivity, xor_mechanism
 from tacit.protocols.privacy.aggregated import AggregatorNoise
-from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.keys import Privacy
-from tacit.protocols.privacy.spent import Spending, Spent
+from tacit.protocols.privacy.spent import SEEDED, Carried, Spending, Spent
 from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "SEEDED", "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
+    "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
     "sensitivity_cautions", "sensitivity_of",
     "spending_on_changes", "spending_on_counts", "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
@@ -24,10 +23,6 @@ _CLIENT = "all data of one client, replaced"
 _NOISE = (1e-6, 1e12)  # accounting squares it
 
 
-SEEDED = (
-    'entropy = "seeded": all noise and all cohorts follow from the seed in the file, so anyone who has the file can '
-    'remove the noise; the guarantee needs entropy = "os"'
-)
 _ESTIMATED = "the sensitivity is an estimate: more bits may change"
 
 

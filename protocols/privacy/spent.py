@@ -1,16 +1,46 @@
-"""The privacy that a run of a differentially private protocol spends."""
+"""The privacy that a run spends, by noise or by randomised answers, and the lines that it prints about it."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Protocol
 
 from msgspec import Struct, structs
 
-from tacit.protocols.privacy.carried import Carried, carried_line
 from tacit.sim.labelled import Labelled
 
-__all__ = ["Spending", "Spent", "after_resuming", "caveats_of", "privacy_lines"]
+__all__ = [
+    "DELTA", "SEEDED", "Carried", "Randomised", "Releasing", "Spending", "Spent", "after_resuming", "carried_line",
+    "caveats_of", "nothing_released", "privacy_lines", "randomised_lines",
+]  # fmt: skip
+
+
+SEEDED = (
+    'entropy = "seeded": all noise and all cohorts follow from the seed in the file, so anyone who has the file can '
+    'remove the noise; the guarantee needs entropy = "os"'
+)
+
+DELTA = 1e-6
+"""The probability over the planes that more bits differ than counted."""
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """The noise in an opened sum over `survivors` of the `clients` that agreed to it.
+
+    `removed`: the parts of noise that were removed, of the `removable` parts of all survivors. `planned`, `certain` and
+    `carried` are standard deviations of a number of the sum, as shares of the clip: of the honest clients' noise that
+    `privacy.epsilon` needs; of that which was certain to be left, whose `variance` in units of the sum counts; and of
+    all noise, of colluding clients and of parts that nobody revealed, too.
+    """
+
+    clients: int
+    survivors: int
+    removed: int
+    removable: int
+    variance: int
+    planned: float
+    certain: float
+    carried: float
 
 
 class Spent(Struct, kw_only=True, frozen=True):
@@ -52,8 +82,41 @@ class Spent(Struct, kw_only=True, frozen=True):
         return math.inf if self.epsilon is None else self.epsilon
 
 
+class Randomised(Struct, kw_only=True, frozen=True):
+    """The privacy that labels and hash bits under randomised response spend; None for what is not randomised.
+
+    `label_epsilon` is the epsilon of each label, `hash_epsilon` that of each bit; each of `rounds` rounds has
+    `hash_bits` bits with new planes. `angles` maps the degrees between two points to epsilon at `delta` over all
+    rounds; `differing` maps them to the most bits that differ. `whole_vector`: epsilon between any two points, with
+    delta = 0. `reconstruction`: the cosine to each point that an attacker with the planes reaches, by `opened`. It is
+    `guaranteed` unless `caveats` has reasons against it.
+    """
+
+    label_epsilon: float | None = None
+    label_kept: float | None = None
+    hash_epsilon: float | None = None
+    hash_flip: float | None = None
+    hash_bits: int = 0
+    rounds: int = 0
+    delta: float = DELTA
+    angles: dict[str, float] = {}
+    differing: dict[str, int] = {}
+    whole_vector: float | None = None
+    reconstruction: float | None = None
+    guaranteed: bool = True
+    caveats: tuple[str, ...] = ()
+
+
 Spending = Callable[[int], Spent]
 """Maps the number of charged rounds to the privacy spent; the noise is always that of all planned rounds."""
+
+
+Releasing = Callable[[int], Randomised | None]
+"""A function from the number of rounds with separate planes to the privacy that randomised answers spend."""
+
+
+def nothing_released(rounds: int) -> None:
+    """Return None: nothing is randomised."""
 
 
 def after_resuming(spent: Spent, *, seeded: bool) -> Spent:
@@ -102,6 +165,43 @@ def privacy_lines(spent: Spent | None) -> list[Labelled]:
     lines.append(Labelled("", f"between data that differ in {spent.neighbours}"))
     lines.append(Labelled("", f"against {spent.covers}"))
     return lines + [Labelled("", f"NO guarantee: {caveat}", warns=True) for caveat in spent.caveats]
+
+
+def randomised_lines(found: Randomised | None) -> list[Labelled]:
+    """The lines that a run prints about randomised answers."""
+    if found is None:
+        return []
+    lines = []
+    if found.label_epsilon is not None:
+        once = f"kept with probability {found.label_kept:.4g}, once for all rounds and uses"
+        lines.append(Labelled("labels", f"epsilon = {found.label_epsilon:g} each, delta = 0; {once}"))
+    if found.hash_epsilon is not None:
+        many = f"{found.rounds} round{'s' * (found.rounds != 1)} of {found.hash_bits:,} bits"
+        flip = f"each flips with probability {found.hash_flip:.4g}"
+        lines.append(Labelled("hashes", f"epsilon = {found.hash_epsilon:g} a bit, {many}; {flip}"))
+        shown = ", ".join(f"{value:,.4g} at {angle}°" for angle, value in found.angles.items())
+        lines.append(Labelled("", f"between two points an angle apart, delta = {found.delta:g}: epsilon = {shown}"))
+        whole = f"epsilon = {found.whole_vector:,.4g}: none is hidden as such"
+        lines.append(Labelled("", f"of one point against any other {whole}"))
+        if found.reconstruction is not None:
+            cosine = f"{found.reconstruction:.3f} to each point, or better"
+            known = "hashes with the planes, which every client knows"
+            lines.append(Labelled("", f"{known}, give vectors of cosine {cosine}"))
+        lines.append(Labelled("", "against whoever sees the hashes, the server among them; not of what else is sent"))
+    return lines + [Labelled("", f"NO guarantee: {caveat}", warns=True) for caveat in found.caveats]
+
+
+def carried_line(sums: Sequence[Carried]) -> str:
+    """The line that a run prints about the noise in its opened `sums`, at least one."""
+    removed, removable = (sum(getattr(one, name) for one in sums) for name in ("removed", "removable"))
+    parts = f"; {removed:,} of {removable:,} removable parts were removed" if removable else ""
+    certain, carried = _range([one.certain for one in sums]), _range([one.carried for one in sums])
+    return f"noise in each sum: {carried}, of which {certain} counts, and {sums[0].planned:.4g} was planned{parts}"
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _shown(epsilon: float | None) -> str:

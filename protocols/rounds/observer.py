@@ -23,8 +23,7 @@ from tacit.protocols.experiment.simulated import (
     more_than,
 )
 from tacit.protocols.outcome import Reason, server_lost_at
-from tacit.protocols.privacy.released import Releasing, nothing_released
-from tacit.protocols.privacy.spent import Spending, Spent
+from tacit.protocols.privacy.spent import Releasing, Spending, Spent, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.returning import SERVER_LOST
 from tacit.protocols.rounds.rounds import Record, RoundsClient, RoundsServer

@@ -17,6 +17,7 @@ from tacit.sim.grammar import in_number
 from tacit.sim.trace import Fact
 
 __all__ = [
+    "END",
     "MASKED",
     "Least",
     "carries",
@@ -33,6 +34,9 @@ __all__ = [
 
 MASKED = "ask for masked values"
 """The ledger entry of a server before it asks for values of which a sum may be opened, now or later."""
+
+END = "the end of a sum"
+"""The place where a client rests after its part in a sum."""
 
 Stamp = tuple[int, int]
 """A round and an attempt."""

@@ -26,21 +26,21 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Opening, Part
-from tacit.protocols.privacy.carried import Carried
 from tacit.protocols.privacy.distributed import Distributed
+from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.quorum import NOBODY, limit_of
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import END, MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
 from tacit.protocols.values import understood
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["END", "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total"]
+__all__ = ["STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -52,9 +52,6 @@ STEPS = (
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
 )
-
-END = "the end of a sum"
-"""The place where a client rests after its part."""
 
 
 @dataclass(frozen=True)

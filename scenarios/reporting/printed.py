@@ -13,8 +13,7 @@ from rich.console import Console
 
 from tacit.parties.fleet.energy import Energy
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, prefixed, shown_of_clients, spread_of
-from tacit.protocols.privacy.released import randomised_lines
-from tacit.protocols.privacy.spent import privacy_lines
+from tacit.protocols.privacy.spent import privacy_lines, randomised_lines
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import print_lines, print_table

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.protocols.experiment.simulated import ACCURACY
-from tacit.protocols.privacy.released import randomised_lines
-from tacit.protocols.privacy.spent import privacy_lines
+from tacit.protocols.privacy.spent import privacy_lines, randomised_lines
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.table import Column, Table, columns_of

@@ -10,7 +10,8 @@ from scipy import stats
 
 from tacit.protocols.privacy.keys import Privacy
 from tacit.protocols.privacy.randomised import HashFlips, randomised_labels
-from tacit.protocols.privacy.released import ANGLES, DELTA, differing_bits, flip_of, opened, randomised_lines, released
+from tacit.protocols.privacy.released import ANGLES, differing_bits, flip_of, opened, released
+from tacit.protocols.privacy.spent import DELTA, randomised_lines
 from tacit.protocols.xclp.lsh import distances, hash_bits, planes, unflipped
 from tacit.sim.streams import derive
 
