@@ -291,6 +291,10 @@ class Declaration:
         ``model.*``."""
         return tuple(dict.fromkeys(key for part in all_parts(self._all) for key in part.used))
 
+    def uses_with(self, tables: Any) -> frozenset[str]:
+        """The keys of shared tables that the parts use that are taken with these choices."""
+        return frozenset(key for part in self._parts(tables) for key in part.used)
+
     def idle(self, tables: Any, names: Iterable[str]) -> dict[str, str]:
         """The keys among `names` that it uses, but not with these choices, each with the values that it needs."""
         taken, value, found = self._parts(tables), partial(self.value, tables), dict[str, str]()

@@ -5,6 +5,7 @@ probability in all ranges. Pearson's chi-square statistic of these numbers then 
 there are ranges. Larger values mean that seeds give dependent draws; much smaller ones, too.
 """
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def spread(title: str, ranges: int, runs: int, jobs: int = 1) -> Spread:
     """Predict `ranges` ranges of `runs` consecutive seeds each, for the case with this title."""
     loaded = read(case(title))
     moved = structs.replace(loaded.scenario, seed=loaded.scenario.seed + _BEYOND)
-    fates = survival_of(structs.replace(loaded, scenario=moved), ranges * runs, jobs=jobs).fates
+    fates = survival_of(dataclasses.replace(loaded, scenario=moved), ranges * runs, jobs=jobs).fates
     firsts = range(0, ranges * runs, runs)
     return Spread(title, runs, tuple(sum(one.completed for one in fates[first : first + runs]) for first in firsts))
 

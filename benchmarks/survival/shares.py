@@ -7,6 +7,7 @@ lies in the `range`, all shares that differ from the predicted one by less than 
 The real runs are also predicted with their own seeds: each must end as predicted.
 """
 
+import dataclasses
 import math
 from contextlib import closing
 from pathlib import Path
@@ -100,7 +101,7 @@ def compared(title: str, runs: int, jobs: int = 1) -> Compared:
     here = ((place, really(*call)) for place, call in enumerate(calls))
     made = here if jobs == 1 else in_workers(jobs, really, calls)
     outcomes = [outcome for _, some in sorted(made) for outcome in some]
-    alike = structs.replace(loaded, scenario=structs.replace(loaded.scenario, seed=first))
+    alike = dataclasses.replace(loaded, scenario=structs.replace(loaded.scenario, seed=first))
     foreseen = [fate.outcome for fate in survival_of(alike, runs, jobs=jobs).fates]
     real = outcomes.count("completed")
     otherwise = sum(one != other for one, other in zip(outcomes, foreseen, strict=True))

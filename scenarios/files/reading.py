@@ -11,12 +11,13 @@ import sqlite3
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
@@ -51,17 +52,28 @@ __all__ = [
 # Keys that a scenario gives without effect, because the choice that would use them is not made.
 
 
-def unused(raw: Mapping[str, Any], *protocols: str) -> tuple[str, ...]:
+def unused(raw: Mapping[str, Any], scenario: Scenario, *protocols: str) -> tuple[str, ...]:
     """The keys in `raw` that are used by other protocols only. `protocols` are those of the file, or of its table's
-    cells."""
-    own = of_all().union(*(PROTOCOLS[protocol].uses for protocol in protocols if protocol in PROTOCOLS))
-    own = own.union(*map(own_names, protocols))
-    others = [name for name in _keys_in(raw) if own.isdisjoint((name, name.partition(".")[0] + ".*"))]
-    if not others:
-        return ()
+    cells; `scenario` is the result of reading `raw`.
+
+    Parts that the scenario does not take are asked only about keys that no part uses that it takes.
+    """
+    own = of_all().union(*map(own_names, protocols))
+    if scenario.protocol.name in protocols:
+        own = own.union(PROTOCOLS[scenario.protocol.name].uses_with(scenario))
+    others = _besides(own, _keys_in(raw))
+    if others:
+        others = _besides(frozenset().union(*(PROTOCOLS[one].uses for one in protocols if one in PROTOCOLS)), others)
+    if not others or named().issuperset(others):
+        return tuple(others)
     used = {key.name for key in keys() if not key.protocols or set(protocols) & set(key.protocols)}
     known = {key.name for key in keys()}
     return tuple(name for name in others if name in known - used)
+
+
+def _besides(own: frozenset[str], names: Iterable[str]) -> list[str]:
+    """The `names` of keys that are not among `own`, which may name whole tables."""
+    return [name for name in names if own.isdisjoint((name, name.partition(".")[0] + ".*"))]
 
 
 def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
@@ -69,9 +81,9 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
 
     `scenario` is the result of reading `raw`.
     """
-    others = unused(raw, scenario.protocol.name)
+    others = unused(raw, scenario, scenario.protocol.name)
     names = [name for name in _keys_in(raw) if name not in others]
-    found = PROTOCOLS[scenario.protocol.name].idle(scenario, names)
+    found = PROTOCOLS[scenario.protocol.name].idle(scenario, [name for name in names if name not in of_all()])
     for table, keys_of_table in ((one, getattr(scenario, one, None)) for one in raw):
         if isinstance(keys_of_table, Keys):
             beside = {f"{table}.{key}": needed for key, needed in keys_of_table.idle().items()}
@@ -85,7 +97,7 @@ def ineffective(names: Iterable[str], scenario: Scenario) -> frozenset[str]:
     for name in names:
         table, _, key = name.partition(".")
         raw.setdefault(table, {})[key] = None
-    return frozenset((*unused(raw, scenario.protocol.name), *needless(raw, scenario)))
+    return frozenset((*unused(raw, scenario, scenario.protocol.name), *needless(raw, scenario)))
 
 
 def _keys_in(raw: Mapping[str, Any]) -> list[str]:
@@ -110,21 +122,33 @@ _EITHER = {
 _DEEPEST = 32
 
 
-class Loaded(Struct, frozen=True):
+@dataclass(frozen=True)
+class Loaded:
     """A checked scenario. `name`: its own, or the file's stem. `where`: the file's name in messages.
 
-    `unused`: keys that were given but belong to other protocols. `needless`: given keys that the protocol would use
-    only with other choices, each with the choice that it needs; empty for a file with a table, whose cells may make
-    that choice.
-    `layout`: the file's table, if it has one.
+    `given`: the keys that were given, by their tables. `protocols`: that of the scenario, and those of its table's
+    cells. `layout`: the file's table, if it has one.
     """
 
     scenario: Scenario
     name: str
     where: str
-    unused: tuple[str, ...] = ()
-    needless: Mapping[str, str] = {}
+    given: Mapping[str, Any]
+    protocols: tuple[str, ...]
     layout: Layout | None = None
+
+    @cached_property
+    def unused(self) -> tuple[str, ...]:
+        """The keys that were given but belong to other protocols."""
+        return unused(self.given, self.scenario, *self.protocols)
+
+    @cached_property
+    def needless(self) -> Mapping[str, str]:
+        """The given keys that the protocol would use only with other choices, each with the choice that it needs.
+
+        Empty for a file with a table, whose cells may make that choice.
+        """
+        return needless(self.given, self.scenario) if self.layout is None else {}
 
     def without_effect(self) -> list[str]:
         """A line for each key that was given and has no effect, with the reason."""
@@ -193,7 +217,7 @@ def read(
             raise
         raise blame from error
     if isinstance(file, Scenario):
-        return structs.replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
+        return replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
     return loaded
 
 
@@ -245,10 +269,10 @@ def _read(
         )
     # what was given without effect
     cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
-    protocols = {scenario.protocol.name, *(dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)}
+    others = (dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)
+    protocols = tuple(dict.fromkeys((scenario.protocol.name, *others)))
     given = _without_defaults(raw) if filled else raw
-    lacking = needless(given, scenario) if layout is None else {}
-    return Loaded(scenario, scenario.name or path.stem, where, unused(given, *protocols), lacking, layout)
+    return Loaded(scenario, scenario.name or path.stem, where, given, protocols, layout)
 
 
 _WEIGHED_BY = frozenset(("protocol.name", "training.update"))

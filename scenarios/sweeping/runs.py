@@ -1,5 +1,6 @@
 """Many runs of one scenario: every combination of some keys' values, each with several seeds."""
 
+import dataclasses
 import gc
 import itertools
 import re
@@ -326,7 +327,7 @@ def _perform_in_worker(place: int, one: Plan, folder: Path) -> tuple[int, Result
 def _inline(one: Plan) -> Plan:
     """Return the plan with a scenario that computes in the run's own process."""
     scenario = structs.replace(one.loaded.scenario, engine="inline")
-    return structs.replace(one, loaded=structs.replace(one.loaded, scenario=scenario))
+    return structs.replace(one, loaded=dataclasses.replace(one.loaded, scenario=scenario))
 
 
 def _on_ray(calls: Sequence[tuple[int, Plan, Path]], address: str) -> Generator[tuple[int, Result, int], None, None]:
