@@ -8,25 +8,28 @@ from tacit.sim.registry import Registry, listed_in
 
 __all__ = ["APPS", "PROTOCOLS", "add", "using"]
 
-_PLACES = {
-    "xclp.declaration": ("xclp",),
-    "federated.declaration": (
-        "fedavg-then-xclp", "fedavg", "fedavg+xclp", "fedprop", "fedprop+mt", "fedavg+perclient-lp", "fedavg+network",
-        "fedsem+", "fedmatch", "fedsiam", "fedavg+mt", "fedprox", "scaffold", "dp-fedavg",
+_PLACES = (
+    ("xclp.declaration", ("xclp",)),
+    ("federated.labelled_declaration", ("fedavg-then-xclp",)),
+    ("federated.declaration", ("fedavg",)),
+    (
+        "federated.labelled_declaration",
+        ("fedavg+xclp", "fedprop", "fedprop+mt", "fedavg+perclient-lp", "fedavg+network", "fedsem+"),
     ),
-    "federated.fedbuff_declaration": ("fedbuff",),
-    "cotraining.declaration": ("fedct", "dp-fedct", "dd", "fedmd", "pate", "dp-pate", "local", "centralised"),
-    "flower.declaration": ("flower",),
-    "cells.declaration": ("private-cells",),
-}  # fmt: skip
-"""The names of the protocols by the module with their declarations, which a run imports if it uses one of them."""
+    ("federated.declaration", ("fedmatch", "fedsiam", "fedavg+mt", "fedprox", "scaffold", "dp-fedavg")),
+    ("federated.fedbuff_declaration", ("fedbuff",)),
+    ("cotraining.declaration", ("fedct", "dp-fedct", "dd", "fedmd", "pate", "dp-pate", "local", "centralised")),
+    ("flower.declaration", ("flower",)),
+    ("cells.declaration", ("private-cells",)),
+)
+"""The protocols in order, with the modules of their declarations, of which a run imports that of its protocol."""
 
 
 PROTOCOLS: Registry[Declaration] = Registry(
     "protocol",
     later={
         name: entry
-        for module, names in _PLACES.items()
+        for module, names in _PLACES
         for name, entry in listed_in(f"tacit.protocols.{module}", "DECLARATIONS", names).items()
     },
 )

@@ -14,8 +14,8 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "Added", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "listed_in", "similar",
-    "undone_on_error",
+    "Added", "Later", "Registry", "UnknownNameError", "added_by_plugins", "check_name", "conflict", "listed_in",
+    "similar", "undone_on_error",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -148,6 +148,28 @@ class Registry(Mapping[str, T]):
                     return added, f"in line {other.line} of {other.path}" if other else "which comes with Tacit"
                 first[name] = added
         return None
+
+
+class Later(Mapping[str, T]):
+    """Things by their names, in order, each made by a function when it is first asked for."""
+
+    def __init__(self, entries: Mapping[str, Callable[[], T]]) -> None:
+        self._entries = dict(entries)
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            self._made[name] = self._entries[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def listed_in(module: str, table: str, names: Iterable[str]) -> dict[str, Callable[[], Any]]:

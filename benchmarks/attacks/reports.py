@@ -22,7 +22,7 @@ from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FalseUpdate
-from tacit.protocols.federated.secure_averages import out_of_range
+from tacit.protocols.federated.proved_averages import out_of_range
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import reports

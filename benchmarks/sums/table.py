@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.data.splits import named
-from tacit.protocols.federated.secure_averages import AVERAGINGS
+from tacit.protocols.federated.registry import AVERAGINGS
 from tacit.protocols.parts import Part, taken
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.lightsecagg import LightSecAgg

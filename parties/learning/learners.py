@@ -13,11 +13,11 @@ from tacit.parties.learning.extras import require
 from tacit.parties.learning.gpt2 import GPT2Learner
 from tacit.parties.learning.learner import Learner, NetworkLearner
 from tacit.parties.learning.rulefit import RuleFitLearner
-from tacit.parties.learning.spec import LEARNERS, ModelSpec
+from tacit.parties.learning.spec import LEARNERS, LearnerError, ModelSpec
 from tacit.parties.learning.trees import DecisionTreeLearner, RandomForestLearner
 from tacit.sim.setting_error import SettingError
 
-__all__ = ["KINDS", "LearnerError", "LearnerKind", "learner_of"]
+__all__ = ["KINDS", "LearnerKind", "learner_of"]
 
 _MLP = "fedct_fashionmnist"
 _GIVEN = ("columns", "classes", "spec", "device")
@@ -68,10 +68,6 @@ KINDS = {
     ),
 }
 """The learners that come with Tacit."""
-
-
-class LearnerError(ValueError):
-    """A learner does not fit its options, the points or the model."""
 
 
 def learner_of(

@@ -12,7 +12,7 @@ from tacit.sim.setting_error import SettingError
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
 
-__all__ = ["LEARNERS", "MODELS", "ModelError", "ModelKind", "ModelSpec"]
+__all__ = ["LEARNERS", "MODELS", "LearnerError", "ModelError", "ModelKind", "ModelSpec"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,10 @@ LEARNERS: Registry[Any] = Registry(
 
 class ModelError(ValueError):
     """A network does not fit the points or the purpose."""
+
+
+class LearnerError(ValueError):
+    """A learner does not fit its options, the points or the model."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ __all__ = [
 class TheSum(Part):
     """The sum that `cells.sum` names."""
 
-    takes = (Choice("cells.sum", WithSums[Part]({}, lambda one: one(), {SecAgg.name: secure_sum.SUM})),)
+    takes = (Choice("cells.sum", WithSums[Part]({}, lambda one: one(), {SecAgg.name: lambda: secure_sum.SUM})),)
     messages = ()
 
 

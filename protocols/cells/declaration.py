@@ -126,7 +126,7 @@ class PrivateCells(OneShot):
 
     @property
     def whole(self) -> Sequence[Taken]:
-        beginning = WithSums[Part]({}, lambda one: Enrolment(), {SecAgg.name: SetUp()})
+        beginning = WithSums[Part]({}, lambda one: Enrolment(), {SecAgg.name: SetUp})
         return (Choice("cells.sum", beginning), *self.parts)
 
     modules = (secure_sum, cells)

@@ -320,7 +320,7 @@ class Proving(Part):
 
 TESTS = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION, "secure": SUMMED_EVALUATION})
 
-VOTES = Choice("cotraining.votes", WithSums({"plain": Shared()}, Voting, {"prio3": Proving()}))
+VOTES = Choice("cotraining.votes", WithSums({"plain": Shared}, Voting, {"prio3": Proving}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,9 +28,9 @@ from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.probe import probe_of
-from tacit.protocols.federated.averaging import fewest_hidden
 from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.federated.experiment import model_of
+from tacit.protocols.federated.secure_averages import fewest_hidden
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
 from tacit.protocols.privacy.released import released

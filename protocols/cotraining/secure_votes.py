@@ -95,10 +95,10 @@ class _Described:
 
 
 COUNTINGS: WithSums[Any] = WithSums(
-    {"plain": _Described("the server sees each client's labels")},
+    {"plain": lambda: _Described("the server sees each client's labels")},
     lambda one: one,
     {
-        "prio3": _Described(
+        "prio3": lambda: _Described(
             "two aggregators, the server and a further party `helper`, count votes that neither sees, with a proof "
             "that each vote gives one label to each point"
         )

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pkgutil import resolve_name
+from typing import Any
 
-from tacit.protocols.federated import fedprox, pseudo_labelled, scaffold
-from tacit.protocols.federated.fedmatch import fedmatch
-from tacit.protocols.federated.fedsiam import fedsiam
-from tacit.protocols.federated.mean_teacher import fedavg_mt
 from tacit.protocols.federated.method import Extra, Method, Options
 from tacit.protocols.federated.registry import Weighting
 from tacit.protocols.federated.server_update import ServerUpdate
@@ -21,6 +20,7 @@ class Algorithm:
     `private`: models are clipped and made noisy (`dp_fedavg`). `predicts`: XCLP follows, once (`fedavg_then_xclp`).
     `buffered`: the server does not wait for a cohort (`fedbuff`). `weighting`: the weights of models in its paper, the
     default of `training.weighting`. dp-fedavg has equal ones because its noise is made for the change by one model.
+    `labels`: pseudo-labels are made with parameters of XCLP.
     """
 
     method: Callable[[Options], Method]
@@ -28,6 +28,7 @@ class Algorithm:
     private: bool = False
     predicts: bool = False
     buffered: bool = False
+    labels: bool = False
     weighting: Weighting = "equal"
 
     def __call__(self, options: Options) -> Method:
@@ -40,18 +41,27 @@ def fedavg(options: Options) -> Method:
     return Method()
 
 
+def _made(place: str, *arguments: Any) -> Any:
+    """The result of a function at a `place` in this folder, which is imported when it is first called."""
+    return resolve_name(f"tacit.protocols.federated.{place}")(*arguments)
+
+
+def _labelled(name: str) -> Algorithm:
+    return Algorithm(partial(_made, f"pseudo_labelled:{name}"), labels=True)
+
+
 ALGORITHMS = {
     "fedavg-then-xclp": Algorithm(fedavg, predicts=True),
     "fedavg": Algorithm(fedavg, weighting="points"),
-    "fedavg+xclp": Algorithm(pseudo_labelled.fedavg_xclp),
-    "fedprop": Algorithm(pseudo_labelled.fedprop),
-    "fedprop+mt": Algorithm(pseudo_labelled.fedprop_mt),
-    "fedavg+perclient-lp": Algorithm(pseudo_labelled.fedavg_perclient),
-    "fedavg+network": Algorithm(pseudo_labelled.fedavg_network),
-    "fedsem+": Algorithm(pseudo_labelled.fedsem),
-    "fedmatch": Algorithm(fedmatch),
-    "fedsiam": Algorithm(fedsiam),
-    "fedavg+mt": Algorithm(fedavg_mt),
+    "fedavg+xclp": _labelled("fedavg_xclp"),
+    "fedprop": _labelled("fedprop"),
+    "fedprop+mt": _labelled("fedprop_mt"),
+    "fedavg+perclient-lp": _labelled("fedavg_perclient"),
+    "fedavg+network": _labelled("fedavg_network"),
+    "fedsem+": _labelled("fedsem"),
+    "fedmatch": Algorithm(partial(_made, "fedmatch:fedmatch")),
+    "fedsiam": Algorithm(partial(_made, "fedsiam:fedsiam")),
+    "fedavg+mt": Algorithm(partial(_made, "mean_teacher:fedavg_mt")),
     "fedprox": Algorithm(fedavg, update="fedprox", weighting="points"),
     "scaffold": Algorithm(fedavg, update="scaffold"),
     "dp-fedavg": Algorithm(fedavg, private=True),
@@ -80,6 +90,6 @@ class Update:
 
 UPDATES = {
     "fedavg": Update("nothing", lambda mu: (), weighting="points"),
-    "fedprox": Update("a proximal term", fedprox.update, weighting="points"),
-    "scaffold": Update("control variates", lambda mu: scaffold.update()),
+    "fedprox": Update("a proximal term", partial(_made, "fedprox:update"), weighting="points"),
+    "scaffold": Update("control variates", lambda mu: _made("scaffold:update")),
 }

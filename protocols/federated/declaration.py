@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -13,58 +15,51 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
 from tacit.parties.learning.local_update import LocalKeys
-from tacit.protocols.auditing.findings import Row
 from tacit.protocols.declaration import Declaration, Needs, by_name
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
-from tacit.protocols.experiment.signals import AttackedMessages
-from tacit.protocols.federated import fedavg_then_xclp, secure_averages
 from tacit.protocols.federated.algorithms import ALGORITHMS
-from tacit.protocols.federated.attack import attacked_models
-from tacit.protocols.federated.auditing import audited_rounds, audited_rule
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory
-from tacit.protocols.federated.evaluation import EVALUATION, SUMMED_EVALUATION
 from tacit.protocols.federated.experiment import (
     Training,
     cohorts_of,
     model_of,
     settings_of,
     sum_dimension,
-    trains,
     word_bits_of,
-)  # fmt: skip
+)
 from tacit.protocols.federated.fedavg import LocalModel, TrainingRound
 from tacit.protocols.federated.keys import (
     CohortKeys,
     ExtraKeys,
-    LabelKeys,
     RoundKeys,
     SelectionKeys,
     TrainingTables,
 )
-from tacit.protocols.federated.labelling import Across
 from tacit.protocols.federated.long_jobs import long_job_cautions
-from tacit.protocols.federated.prediction import FedavgThenXclp
-from tacit.protocols.federated.promises import NOISY, PROMISES
-from tacit.protocols.federated.registry import UPDATES, Weighting
-from tacit.protocols.federated.round import AVERAGE, LABEL, Called, Calling
+from tacit.protocols.federated.promises import PROMISES
+from tacit.protocols.federated.registry import AVERAGINGS, UPDATES, Weighting, ways
+from tacit.protocols.federated.round import AVERAGE, Called, Calling, trains
 from tacit.protocols.parts import Among, Choice, Part, Taken
-from tacit.protocols.privacy.spending import noise_cautions, randomised_cautions
+from tacit.protocols.privacy.spent import randomised_cautions
 from tacit.protocols.promises import Promise, Trial
-from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums import reports
 from tacit.protocols.sums.registry import SUMS
-from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
-from tacit.protocols.xclp.registry import ROW_SUMS
-from tacit.protocols.xclp.rowsums_shamir import Shamir
+from tacit.sim.registry import Later
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.toml_text import toml
 from tacit.sim.wire import Message
 
-__all__ = ["DECLARATIONS", "LEARNING", "RANDOMISED_LABELS", "FederatedTraining", "NetworkTraining"]
+if TYPE_CHECKING:
+    from tacit.protocols.auditing.findings import Row
+    from tacit.protocols.experiment.signals import AttackedMessages
+
+__all__ = [
+    "DECLARATIONS", "FEDAVG_PAPERS", "FEDPROP_PAPER", "LEARNING", "RANDOMISED_LABELS", "FederatedTraining",
+    "NetworkTraining",
+]  # fmt: skip
 
 LEARNING = ("model.*", "public.*", "attack.*")
 """The tables of all training in rounds."""
@@ -151,7 +146,7 @@ class LocalTraining(NetworkTraining):
             check_byzantine(tables, FALSE_UPDATES, "updates")
 
     def assumed(self, tables: TrainingTables) -> Sequence[str]:
-        found, proved = [], tables.training.averaging == secure_averages.Proved.name
+        found, proved = [], AVERAGINGS[tables.training.averaging].proves
         if not self.private and proved and tables.byzantine.clients and not tables.byzantine.clipped:
             found.append(
                 "the false models of Byzantine clients are as far from the initial model in each round as in the "
@@ -164,7 +159,11 @@ class LocalTraining(NetworkTraining):
         return found
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        own = noise_cautions(tables.privacy, tables.entropy) if self.private else super().cautions(tables, dealt)
+        if not self.private:
+            return [*super().cautions(tables, dealt), *long_job_cautions(tables, dealt)]
+        from tacit.protocols.privacy.spending import noise_cautions
+
+        own = noise_cautions(tables.privacy, tables.entropy)
         return [*own, *long_job_cautions(tables, dealt)]
 
     def loaded(self, tables: TrainingTables) -> int:
@@ -174,6 +173,9 @@ class LocalTraining(NetworkTraining):
         return self.private and tables.privacy.noise_at == "clients"
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
+        from tacit.protocols.rounds.promises import promises_of_rounds
+        from tacit.protocols.sums import reports
+
         answers: list[type[Message]] = [LocalModel, reports.Report, *[one.masked[0] for one in SUMS.values()]]
         extra = self.over * tables.training.extra
         share = tables.training.share
@@ -197,14 +199,14 @@ class RandomisedLabels(Part):
 RANDOMISED_LABELS = RandomisedLabels()
 
 
-class PseudoLabels(Part):
-    """Pseudo-labels on which clients train."""
-
-    takes = LABEL
-    keys_in = MappingProxyType({"training": (LabelKeys,)})
-
-    def assumed(self, tables: TrainingTables) -> Sequence[str]:
-        return ["every point gets a pseudo-label; with fewer of them training takes less time"]
+_EVALUATIONS: Later[Part] = Later(
+    {"none": Part}
+    | {
+        value: partial(resolve_name, f"tacit.protocols.federated.evaluation:{name}")
+        for value, name in (("plain", "EVALUATION"), ("secure", "SUMMED_EVALUATION"))
+    }
+)
+"""The evaluations by clients, by the values of `training.evaluation`."""
 
 
 def _small_cohort(tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
@@ -221,20 +223,12 @@ def _small_cohort(tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[st
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedTraining(Declaration):
-    """An algorithm of federated training.
-
-    `graph`: pseudo-labels by a graph, `across` clients (XCLP) or each client's own; `labels`: pseudo-labels at all.
-    `secure`: models may be averaged by a secure sum. `shares`: row sums are always taken by secret sharing.
-    """
+    """An algorithm of federated training. `secure`: models may be averaged by a secure sum."""
 
     name: str
     summary: str
     papers: Sequence[str] = ()
-    across: bool = False
-    graph: bool = False
-    labels: bool = False
     secure: bool = True
-    shares: bool = False
     decided_by: str = ""
     needs = Needs(testing=True, validation=True, classes=True)
     learns = True
@@ -250,27 +244,29 @@ class FederatedTraining(Declaration):
     @property
     def labelling(self) -> Sequence[Taken]:
         """The parts taken between the call of a round and its training."""
-        graph = (NeighbourGraph(),) if self.graph else ()
-        return (*((PseudoLabels(),) if self.labels else ()), *graph, self._propagation() or RANDOMISED_LABELS)
+        return (RANDOMISED_LABELS,)
+
+    @property
+    def over(self) -> bool:
+        """True if a round may end before all clients that were called have answered."""
+        return not self.private
 
     @property
     def averaging(self) -> Choice:
         """The averaging of the models of a round."""
-        ways = secure_averages.ways(self.private)
-        return Choice("training.averaging", ways if self.secure else {"plain": ways["plain"]})
+        found = ways(self.private)
+        return Choice("training.averaging", found if self.secure else {"plain": found["plain"]})
 
     @property
     def parts(self) -> Sequence[Taken]:
-        over = not self.private and not (self.across and self.labels)
-        training = LocalTraining(self.private, over, self.needs.validation)
-        evaluation = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION, "secure": SUMMED_EVALUATION})
+        training = LocalTraining(self.private, self.over, self.needs.validation)
+        evaluation = Choice("training.evaluation", _EVALUATIONS)
         return (ENROLMENT, Calling(), *self.labelling, training, *AVERAGE, self.averaging, evaluation)
 
     def cautions(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
-        found = [*super().cautions(tables, dealt), *self._untested(tables, dealt)]
-        return found if self.labels else [*found, *_small_cohort(tables, dealt)]
+        return [*super().cautions(tables, dealt), *self.untested(tables, dealt), *_small_cohort(tables, dealt)]
 
-    def _untested(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
+    def untested(self, tables: TrainingTables, dealt: Callable[[], Dealt]) -> list[str]:
         """A line if the server cannot test the model, as parts of it or the points are private, and clients do not."""
         if tables.training.evaluation != "none":
             return []
@@ -288,23 +284,9 @@ class FederatedTraining(Declaration):
             return []
         return [f"no accuracy is measured: clients' points are private, and there are no test points; {wanted}"]
 
-    def _propagation(self) -> Propagation | None:
-        """The part XCLP among a cohort; None for algorithms without it."""
-        if not self.across:
-            return None
-        return Propagation(lambda tables, shards: [self.largest(tables, shards)], self._where, trains=True)
-
-    def _where(self, tables: TrainingTables, shards: Mapping[str, Shard]) -> str:
-        few = len(self.largest(tables, shards)) < len(shards)
-        return f"{self.share(tables):g} of {len(shards)} clients are too few: " if few else ""
-
     def value(self, tables: TrainingTables, key: str) -> Any:
         asked = super().value(tables, key)
-        if key == "training.update":
-            return ALGORITHMS[self.name].update or asked
-        if key == "protocol.recovery" and self.shares and asked in ROW_SUMS:
-            return asked if isinstance(ROW_SUMS[asked].make(None), Shamir) else Shamir.name
-        return asked
+        return ALGORITHMS[self.name].update or asked if key == "training.update" else asked
 
     def prepared(self, tables: Any) -> Any:
         """The tables with the default of `training.weighting`, which depends on the algorithm."""
@@ -316,7 +298,7 @@ class FederatedTraining(Declaration):
     def _default_weighting(self, tables: TrainingTables) -> Weighting:
         """The weights in the papers of the algorithm and its update, or equal ones in an average without weights."""
         papers = ALGORITHMS[self.name].weighting, UPDATES[self.value(tables, "training.update")].weighting
-        weighs = secure_averages.AVERAGINGS[tables.training.averaging].weighs
+        weighs = AVERAGINGS[tables.training.averaging].weighs
         return "points" if weighs and papers == ("points", "points") else "equal"
 
     def notes(self, tables: TrainingTables, shards: Callable[[], Mapping[str, Shard]]) -> list[str]:
@@ -353,10 +335,11 @@ class FederatedTraining(Declaration):
             among = Called(*own, classes, *words, added, settings=settings, seen=tuple(seen))
             among = replace(among, history=tuple(history))
             history.append(members)
-            labelled = isinstance(settings.method.labeller, Across) and settings.labels_in(number)
+            labeller = settings.method.labeller
+            labelled = labeller is not None and labeller.across and settings.labels_in(number)
             yield (Calling(), *(self.labelling if labelled else ()), self.averaging), among
             if settings.evaluates(number):
-                yield (EVALUATION,), Called(points, labels, classes, settings=settings)
+                yield (_EVALUATIONS["plain"],), Called(points, labels, classes, settings=settings)
             seen |= {name: None for name in members if trains(settings, points[name], labels[name], number)}
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise] | None:
@@ -365,132 +348,49 @@ class FederatedTraining(Declaration):
         if not self.private or found is None:
             return found
         rest = {name: one for name, one in found.items() if name not in PROMISES}
-        return rest | (NOISY if tables.privacy.noise == "skellam" else {})
+        if tables.privacy.noise != "skellam":
+            return rest
+        from tacit.protocols.federated.noisy_promises import NOISY
 
-    def audited(self, trial: Trial, row: Row) -> Iterator[Row] | None:
+        return rest | NOISY
+
+    def audited(self, trial: Trial, row: "Row") -> "Iterator[Row] | None":
+        from tacit.protocols.federated.auditing import audited_rounds
+
         return audited_rounds(trial, row) if self._compares_models(trial.scenario) else None
 
     def audited_rule(self, tables: TrainingTables) -> str:
+        from tacit.protocols.federated.auditing import audited_rule
+
         return audited_rule(tables) if self._compares_models(tables) else super().audited_rule(tables)
 
     def _compares_models(self, tables: TrainingTables) -> bool:
         """True if a promise of a run compares its models."""
         return any(one.compares == "model" for one in (self.promises(tables) or {}).values())
 
-    def attacked(self, tables: TrainingTables) -> AttackedMessages:
+    def attacked(self, tables: TrainingTables) -> "AttackedMessages":
         if (way := tables.training.averaging) != "plain":
             problem = f'does not go with training.averaging = "{way}", by which the server sees no client\'s model'
             raise Problem("attack.kind", f'"membership" {problem}; allowed: ""')
+        from tacit.protocols.federated.attack import attacked_models
+
         return attacked_models(tables)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingThenPrediction(FederatedTraining):
-    """Federated training followed by one XCLP among all clients: `fedavg_then_xclp`."""
-
-    needs = Needs(classes=True)  # nothing besides: new points are predicted
-    rests = False
-
-    @property
-    def labelling(self) -> Sequence[Taken]:
-        return ()
-
-    @property
-    def after(self) -> Sequence[Taken]:
-        """The parts that follow the training."""
-        return (fedavg_then_xclp.EMBED, NeighbourGraph(), Propagation(trains=True), Compared())
-
-    @property
-    def parts(self) -> Sequence[Taken]:
-        return (*super().parts, *self.after)
-
-    def rounds(self, tables: TrainingTables) -> int:
-        return tables.training.rounds + 1
-
-    def share(self, tables: TrainingTables) -> float:
-        return 1.0
-
-    def build(self, setting: Setting) -> Experiment:
-        return FedavgThenXclp(setting)
-
-    def takings(
-        self, tables: TrainingTables, parts: Parts, shards: Mapping[str, Shard]
-    ) -> Iterator[tuple[Sequence[Taken], Among]]:
-        points, labels = counted(shards)
-        settings = settings_of(tables, parts.held, labels=labels.values())
-        yield from super().takings(tables, parts, shards)
-        yield (Calling(), *self.after), Called(points, labels, len(parts.held.classes), settings=settings)
-
-    def promises(self, tables: TrainingTables) -> None:
-        return None
-
-
-_FEDAVG = (
+FEDAVG_PAPERS = (
     "McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017",
     "Bonawitz et al., Practical secure aggregation for privacy-preserving machine learning, CCS 2017",
     "Bell et al., Secure single-server aggregation with (poly)logarithmic overhead, CCS 2020",
 )
-_FEDPROP = "Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning, 2022"
-_XCLP = (*XCLP_PAPERS, *_FEDAVG)
+
+FEDPROP_PAPER = (
+    "Scott, Yeo, Lampert, FedProp: Cross-client Label Propagation for Federated Semi-supervised Learning, 2022"
+)
+
 
 DECLARATIONS = by_name(
-    TrainingThenPrediction(
-        name="fedavg-then-xclp",
-        summary="federated averaging on the labeled points, then XCLP once on features of the model",
-        papers=_XCLP,
-        across=True,
-        graph=True,
-    ),
     FederatedTraining(
-        name="fedavg", summary="federated averaging on the labeled points", papers=_FEDAVG, decided_by="average"
-    ),
-    FederatedTraining(
-        name="fedavg+xclp",
-        summary="federated averaging, pseudo-labels by XCLP among each round's clients",
-        papers=_XCLP,
-        across=True,
-        graph=True,
-        labels=True,
-    ),
-    FederatedTraining(
-        name="fedprop",
-        summary="the earlier form of fedavg+xclp: sums by secret sharing",
-        papers=(_FEDPROP, *_FEDAVG),
-        across=True,
-        graph=True,
-        labels=True,
-        shares=True,
-    ),
-    FederatedTraining(
-        name="fedprop+mt",
-        summary="fedprop with a mean teacher",
-        papers=(_FEDPROP, *_FEDAVG),
-        across=True,
-        graph=True,
-        labels=True,
-        shares=True,
-    ),
-    FederatedTraining(
-        name="fedavg+perclient-lp",
-        summary="federated averaging, pseudo-labels by each client's own graph",
-        papers=_XCLP,
-        graph=True,
-        labels=True,
-    ),
-    FederatedTraining(
-        name="fedavg+network",
-        summary="federated averaging, pseudo-labels predicted by the model",
-        papers=_XCLP,
-        labels=True,
-    ),
-    FederatedTraining(
-        name="fedsem+",
-        summary="federated averaging, pseudo-labels predicted by the model once",
-        papers=(
-            "Albaseer et al., Exploiting unlabeled data in smart cities using federated edge learning, IWCMC 2020",
-            *_XCLP,
-        ),
-        labels=True,
+        name="fedavg", summary="federated averaging on the labeled points", papers=FEDAVG_PAPERS, decided_by="average"
     ),
     FederatedTraining(
         name="fedmatch",
@@ -509,7 +409,7 @@ DECLARATIONS = by_name(
     FederatedTraining(
         name="fedavg+mt",
         summary="federated averaging with a mean teacher",
-        papers=(_FEDPROP, "Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017"),
+        papers=(FEDPROP_PAPER, "Tarvainen and Valpola, Mean teachers are better role models, NeurIPS 2017"),
     ),
     FederatedTraining(
         name="fedprox",

@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 from tacit.parties.learning import jobs, metrics
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.tasks import task_of
-from tacit.protocols.federated.averaging import Averages, Record, Secure
+from tacit.protocols.federated.averaging import Averages, Record
 from tacit.protocols.federated.keys import EvaluationKeys
 from tacit.protocols.federated.round import PRIVATE, Called, TrainingClient, TrainingServer
 from tacit.protocols.parts import Among
@@ -124,7 +124,7 @@ class EvaluatingClient(TestingClient, TrainingClient):
         if points is None or not len(points):
             return None
         found, way = np.concatenate([[1.0], sums]), settings.averaging
-        quantised = way.quantised if isinstance(way, Secure) else None
+        quantised = getattr(way, "quantised", None)
         form, terms = settings.expected_in(self.round).figures, settings.called(self.round)
         if problem := form.problem(found, quantised, way.fraction_bits, terms):
             refuse(self, f"add its figures to the sum: {problem}")

@@ -1,6 +1,5 @@
 """Federated training: makes the clients, the server and the observer from the tables [model] and [training]."""
 
-import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from msgspec import structs
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import counted
-from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
@@ -20,69 +18,29 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.weights import weights_in
 from tacit.parties.life import Present
 from tacit.parties.party import Party
-from tacit.protocols.crypto.assumed import Assumed
-from tacit.protocols.crypto.fixed_point import largest
-from tacit.protocols.crypto.words import WHOLE, Quantised
+from tacit.protocols.crypto.words import WHOLE
 from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.federated import cohort, fedavg_then_xclp, fedbuff
+from tacit.protocols.federated import cohort
 from tacit.protocols.federated.algorithms import ALGORITHMS, Algorithm
-from tacit.protocols.federated.averaging import (
-    Averaging,
-    Plain,
-    Secure,
-    colluding_of,
-    fewest_hidden,
-)
-from tacit.protocols.federated.buffered_evaluation import EvaluatingBufferClient, EvaluatingBufferServer
+from tacit.protocols.federated.averaging import Averaging, Plain
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 from tacit.protocols.federated.fedavg import TrainingRound
-from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.federated.labelling import Across
+from tacit.protocols.federated.keys import BufferKeys, TrainingTables
 from tacit.protocols.federated.method import Method, Options
-from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
-from tacit.protocols.federated.observer import BufferedObserver, TrainingObserver
+from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
-from tacit.protocols.federated.secure_averages import Proved
-from tacit.protocols.identities import identities_of, is_signed, signing_colluding
-from tacit.protocols.privacy.distributed import Distributed
-from tacit.protocols.privacy.released import released
-from tacit.protocols.privacy.rotated import Rounding
-from tacit.protocols.privacy.spending import Spending, Spent, asked, spending_on_changes, spending_on_models
+from tacit.protocols.privacy.spending import Spending, Spent
 from tacit.protocols.privacy.spent import Randomised
-from tacit.protocols.setup import Group
-from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.registry import SUMS
-from tacit.protocols.sums.reports import Helper
-from tacit.protocols.sums.secure_sum import SecAgg
-from tacit.protocols.sums.sum import SumHelper, SumSettings
-from tacit.protocols.xclp.choices import parameters_of
 from tacit.sim.hollow import blank
-from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import derive, generator
 from tacit.sim.units import duration
 from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
 from tacit.sim.world import World
 
-__all__ = [
-    "BufferedTraining",
-    "Kinds",
-    "Training",
-    "able_to_train",
-    "averaging_of",
-    "cohorts_of",
-    "method_of",
-    "model_of",
-    "most_called",
-    "overselects",
-    "settings_of",
-    "smallest_cohort",
-    "sum_dimension",
-    "trains",
-]
+__all__ = ["Kinds", "Training", "cohorts_of", "method_of", "model_of", "overselects", "settings_of", "sum_dimension"]
 
 
 # Jobs that begin before their party hands them in, where an engine runs several at a time.
@@ -136,8 +94,7 @@ class Training:
     """A run of federated training: its parties and rounds."""
 
     kinds = Kinds(TrainingClient, TrainingServer, TrainingObserver)
-    evaluating = Kinds(EvaluatingClient, EvaluatingServer, TrainingObserver)
-    """The classes of a run in which clients test models."""
+    observer: TrainingObserver
 
     def __init__(self, setting: Setting) -> None:
         world, tables, held = setting.world, setting.tables, setting.parts.held
@@ -147,25 +104,21 @@ class Training:
         self._world = world
         self.settings = settings_of(tables, held, spent, labels=self._labels.values())
         if self.settings.private is not None and self.settings.private.noise is not None:
-            averaging, noise = self.settings.averaging, self.settings.private.noise
-            sees_all = not isinstance(averaging, Secure) or averaging.sum.sees_all
-            spending = self._spending_on(tables, noise, sees_all)
+            from tacit.protocols.federated.secure_training import spending_on
+
+            spending = spending_on(tables, self.settings, self.settings.private.noise, lambda: self.server.device.party)
         if tables.training.evaluation != "none":
-            self.kinds = self.evaluating
+            self.kinds = self.evaluating()
         self.clients = setting.randomised.registered(self.kinds.client, self.settings)
         foresee(world, self.clients, TrainingRound)
         spec = self.settings.spec
         first = jobs.initial(spec, tables.seed) if world.hollow is None else blank(jobs.layout(spec).size)
         self.server = self.kinds.server(world, tuple(setting.shards), self.settings, first, **setting.access("server"))
         self.helpers: tuple[Party, ...] = ()
-        if isinstance(averaging := self.settings.averaging, Proved):
-            task, patience, deadline = self._task, self.settings.patience, self.settings.deadline
-            least = averaging.fewest(self.settings.min_clients)
-            access = {"identities": averaging.sum.identities, **setting.access(HELPER)}
-            self.helpers = (Helper(world, task, least, deadline, patience, **access),)
-        elif isinstance(averaging, Secure) and averaging.sum.has_helper:
-            sums, patience = averaging.sum, self.settings.patience
-            self.helpers = (SumHelper(world, sums, self._sum, patience, **setting.access(HELPER)),)
+        if not self.settings.averaging.individual:
+            from tacit.protocols.federated.secure_training import helpers_of
+
+            self.helpers = helpers_of(setting, self.settings)
         self.observer = self.kinds.observer(
             world, setting.parts, self.clients, self.server, setting.faults, tables.training.evaluate_every
         )
@@ -177,44 +130,28 @@ class Training:
         self.rounds = self.settings.rounds
         self._seed = tables.seed
 
-    def _spending_on(self, tables: TrainingTables, noise: Distributed, sees_all: bool) -> Spending:
-        """The budget of removable `noise`, by what noise the sums of the server so far carried."""
-        signed = is_signed(tables)
+    def evaluating(self) -> Kinds:
+        """The classes of a run in which clients test models."""
+        from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer
 
-        def spending(rounds: int) -> Spent:
-            server: Any = self.server.device.party  # in its present incarnation
-            return spending_on_changes(
-                tables.privacy, tables.entropy, noise, server.noise_counted, server.noise_carried,
-                sees_all=sees_all, signed=signed,
-            )(rounds)  # fmt: skip
-
-        return spending
-
-    def _task(self, number: int) -> Task:
-        """The task of the reports of round `number`, where averages are of proved numbers."""
-        averaging = self.settings.averaging
-        assert isinstance(averaging, Proved)
-        return averaging.task(self.settings.expected_in(number))
-
-    def _sum(self, number: int) -> SumSettings:
-        """The settings of the sum of round `number`, where models are averaged by a secure sum."""
-        settings, averaging = self.settings, self.settings.averaging
-        assert isinstance(averaging, Secure)
-        limits = settings.min_clients, settings.deadline, settings.called(number)
-        return averaging.settings(settings.expected_in(number), *limits)
+        return Kinds(EvaluatingClient, EvaluatingServer, TrainingObserver)
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
         """The budget that randomised answers have spent after this number of `rounds`, if some hash points."""
-        across = isinstance(self.settings.method.labeller, Across)
+        if tables.privacy.label_epsilon == tables.privacy.hash_epsilon == "none":
+            return None
+        from tacit.protocols.privacy.released import released
+
+        labeller = self.settings.method.labeller
+        across = labeller is not None and labeller.across
         hashing = sum(self.settings.labels_in(number) for number in range(1, rounds + 1)) if across else 0
         return released(tables.privacy, tables.entropy, classes, tables.protocol.bits if hashing else 0, hashing)
 
     def plan(self) -> None:
         """Announce the work of the run, assuming that nobody is lost: the cohorts follow from the seed."""
         for number, members in enumerate(cohorts_of(self.settings, self._labels, self._seed), 1):
-            group = Group(members, {name: self._points[name] for name in members}, {})
             for name in members:
-                self._plan(name, group, number)
+                self._plan(name, members, number)
 
             self._plan_tests(number)
 
@@ -223,7 +160,7 @@ class Training:
             for client in self.clients:
                 self._world.computing.plan(jobs.embed_work(self.settings.spec, len(client.shard.test_points)))
 
-    def _plan(self, name: str, group: Group, number: int) -> None:
+    def _plan(self, name: str, members: Sequence[str], number: int) -> None:
         settings, points, known = self.settings, self._points[name], self._labels[name]
         plan = self._world.computing.plan
         labeller = settings.method.labeller if settings.labels_in(number) else None
@@ -233,25 +170,8 @@ class Training:
             plan(jobs.embed_work(settings.spec, points))
         if settings.sums_figures(number):
             plan(jobs.embed_work(settings.spec, len(self._present[name].shard.test_points)))
-        if isinstance(labeller, Across):
-            plan(labeller.parameters.variant.plan(self._present[name], group))
-
-
-class BufferedTraining(Training):
-    """Training without cohorts: FedBuff."""
-
-    kinds = Kinds(fedbuff.FedBuffClient, fedbuff.FedBuffServer, BufferedObserver)
-    evaluating = Kinds(EvaluatingBufferClient, EvaluatingBufferServer, BufferedObserver)
-    settings: fedbuff.BufferedSettings
-
-    def plan(self) -> None:
-        """Announce the work of the run, assuming that clients take turns; the real order depends on their speed."""
-        settings = self.settings
-        able = [known for known in self._labels.values() if settings.labels_used(known, 1)]
-        for known in itertools.islice(itertools.cycle(able), self.rounds * settings.buffer):
-            self._world.computing.plan(jobs.train_work(settings.spec, settings.update, known, 0))
-        for number in range(1, self.rounds + 1):
-            self._plan_tests(number)
+        if labeller is not None and labeller.across:
+            labeller.plan(self._present[name], {one: self._points[one] for one in members})
 
 
 def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int) -> list[tuple[str, ...]]:
@@ -279,37 +199,16 @@ def model_of(tables: TrainingTables, held: Dataset) -> ModelSpec:
 
 
 def method_of(tables: TrainingTables, spec: ModelSpec) -> Method:
-    """The algorithm with its server update, and Shamir's threshold for FedProp."""
+    """The algorithm with its server update."""
     training, algorithm = tables.training, ALGORITHMS[tables.protocol.name]
-    called = rounded_up(training.share, tables.data.clients)
-    base = algorithm(Options(spec, parameters_of(tables, spec.classes, called), tables.seed, training.device))
+    parameters = None
+    if algorithm.labels:
+        from tacit.protocols.xclp.choices import parameters_of
+
+        parameters = parameters_of(tables, spec.classes, rounded_up(training.share, tables.data.clients))
+    base = algorithm(Options(spec, parameters, tables.seed, training.device))
     extra = UPDATES[algorithm.update or training.update]
     return Method(base.labeller, (*base.additions, *extra(training.mu)), extra.server)
-
-
-def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Averaging:
-    """The averaging of a round, if clients have these numbers of `labels`. Raises ValueError."""
-    if tables.training.averaging == Plain.name:
-        return Plain()
-    quantised = _quantised(tables, labels)
-    if tables.training.averaging == Proved.name:
-        return Proved(SecAgg(identities=identities_of(tables)), quantised)
-    one = SUMS[tables.training.averaging].of(tables)
-    return Secure(replace(one, identities=identities_of(tables)) if one.sees_all else one, quantised)
-
-
-def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
-    """The integers of a secure average. Raises SettingError if their sum does not fit into a word."""
-    training, keys = tables.training, tables.sum
-    if keys.value_bits == "exact":
-        return None
-    cohort, weight = rounded_up(training.share, tables.data.clients), 1
-    if training.weighting == "points":
-        weight = keys.largest_weight or max(1, *labels)
-    try:
-        return Quantised(keys.value_bits, keys.clip, cohort, weight)
-    except ValueError as error:
-        raise SettingError("value_bits", keys.value_bits, str(error)) from None
 
 
 def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | None:
@@ -323,6 +222,8 @@ def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | N
     """
     if not ALGORITHMS[tables.protocol.name].private or tables.privacy.noise == "skellam":
         return None
+    from tacit.protocols.privacy.spending import spending_on_models
+
     able = sum(1 for count in labels if count)
     cohorts = [(rounded_up(tables.training.share, many), many) for many in range(max(1, able), len(labels) + 1)]
     cohort, clients = max(cohorts, key=lambda one: (one[0] / one[1], -one[1]))
@@ -334,6 +235,8 @@ def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
     privacy = tables.privacy
     if not ALGORITHMS[tables.protocol.name].private:
         return None
+    from tacit.protocols.federated.dp_fedavg import Clipped
+
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 
 
@@ -346,23 +249,14 @@ def _byzantine(tables: TrainingTables, spec: ModelSpec, labels: Collection[int])
     if training.averaging != Plain.name and sums.value_bits != "exact":
         most, in_range = (sums.clip, True) if keys.clipped else (most, False)
     elif training.averaging != Plain.name:
-        heaviest = max(1, *labels) if training.weighting == "points" else 1
-        most = largest(Secure.fraction_bits, 2 * tables.data.clients * heaviest)
+        from tacit.protocols.federated.secure_training import most_in_sum
+
+        most = most_in_sum(tables, labels)
     seed = int.from_bytes(derive(tables.seed, "byzantine"))
     layout = jobs.layout(spec)
     most = min(most, layout.largest / 2)
     false = FalseUpdate(keys.kind, jobs.trained_size(spec), keys.weight, seed, most, in_range, layout)
     return dict.fromkeys(byzantine_clients(tables), false)
-
-
-def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
-    """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
-    return rounded_up(settings.keys.share, able_to_train(settings, labels))
-
-
-def able_to_train(settings: TrainingSettings, labels: Collection[int]) -> int:
-    """How many clients with these numbers of `labels` can train in the first round."""
-    return len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if settings.labels_used(count, 1))
 
 
 def settings_of(
@@ -388,76 +282,38 @@ def settings_of(
     algorithm = ALGORITHMS[tables.protocol.name]
     kind: Callable[..., TrainingSettings] = TrainingSettings
     if algorithm.predicts:
-        kind = partial(
-            fedavg_then_xclp.PredictingSettings, prediction=parameters_of(tables, spec.classes, tables.data.clients)
-        )
+        from tacit.protocols.federated.fedavg_then_xclp import PredictingSettings
+        from tacit.protocols.xclp.choices import parameters_of
+
+        kind = partial(PredictingSettings, prediction=parameters_of(tables, spec.classes, tables.data.clients))
     elif algorithm.buffered:
-        kind = partial(
-            fedbuff.BufferedSettings, **_buffer_of(tables, [n for n in labels if update.batches(n, 0).steps])
-        )
+        from tacit.protocols.federated.fedbuff import BufferedSettings
+
+        kind = partial(BufferedSettings, **_buffer_of(tables, [n for n in labels if update.batches(n, 0).steps]))
+    averaging: Averaging = Plain()
+    if training.averaging != Plain.name:
+        from tacit.protocols.federated.secure_training import averaging_of, fewest_of, with_noise, withstanding
+
+        averaging = averaging_of(tables, labels)
     settings = kind(
         spec,
         update,
         method,
         tables.data.clients,
         training if overselects(algorithm, method) else structs.replace(training, extra=0),
-        averaging_of(tables, labels),
+        averaging,
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
         metric_names=() if training.evaluation == "none" or has_classes(spec) else jobs.metric_names(spec),
     )
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
-    if isinstance(settings.averaging, Secure):
-        settings = replace(settings, averaging=_withstanding(settings, settings.averaging, tables, labels))
+    if training.averaging == Plain.name:
+        return replace(settings, min_clients=training.fewest(1))
+    settings = replace(settings, averaging=withstanding(settings, tables, labels))
     if settings.private is not None and tables.privacy.noise == "skellam":
-        settings = _with_noise(settings, settings.private, tables, labels)
-    return replace(settings, min_clients=training.fewest(_fewest(settings, labels)))
-
-
-def _withstanding(
-    settings: TrainingSettings, averaging: Secure, tables: TrainingTables, labels: Collection[int]
-) -> Secure:
-    """`averaging` among the clients that a round calls, C of whom may collude with the server."""
-    one = averaging.sum
-    among_all = not one.tolerates_share or settings.private is not None
-    called = most_called(settings, labels) if among_all else smallest_cohort(settings, labels)
-    identities = one.identities and one.identities.withstanding(signing_colluding(tables, called))
-    of_run = Assumed(called, colluding_of(tables, called), 0)
-    return replace(averaging, sum=replace(one, of_run=of_run, identities=identities))
-
-
-def _with_noise(
-    settings: TrainingSettings, private: Clipped, tables: TrainingTables, labels: Collection[int]
-) -> TrainingSettings:
-    """`settings` with the clients' noise on whole numbers, in a secure sum. Raises ValueError."""
-    averaging, privacy = settings.averaging, tables.privacy
-    if not isinstance(averaging, Secure) or isinstance(averaging, Proved) or averaging.quantised is not None:
-        return settings  # which the checks refuse
-    called = most_called(settings, labels)
-    try:
-        rounding = Rounding(jobs.layout(settings.spec).numbers, privacy.clip)
-        noise = Distributed(
-            rounding, asked(privacy), privacy.delta, settings.rounds, called, max(1, averaging.sum.of_run.colluding),
-            tolerated_of(tables, called), privacy.components, averaging.sum.primes, privacy.excess_losses,
-            splits=averaging.sum.splits,
-        )  # fmt: skip
-    except ValueError as error:
-        raise SettingError("tolerated", privacy.tolerated, str(error)) from None
-    if (noise.removes and averaging.sum.identities is None) or not averaging.sum.adds_noise:
-        return settings  # which the checks refuse
-    averaging = NoisyChanges(replace(averaging.sum, noise=noise), fraction_bits=averaging.fraction_bits)
-    return replace(settings, averaging=averaging, private=replace(private, noise=noise))
-
-
-def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
-    """The size of the largest cohort among clients with these numbers of `labels`, however many come.
-
-    In private training, clients that have not enrolled are drawn like those that have labels.
-    """
-    everybody = settings.private is not None or settings.trains_unlabeled(settings.rounds)
-    able = len(labels) if everybody else sum(1 for count in labels if settings.labels_used(count, settings.rounds))
-    return rounded_up(settings.keys.share, able)
+        settings = with_noise(settings, settings.private, tables, labels)
+    return replace(settings, min_clients=training.fewest(fewest_of(settings, labels)))
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:
@@ -465,7 +321,8 @@ def overselects(algorithm: Algorithm, method: Method) -> bool:
 
     XCLP continues among all of them, noise is made for all of them, and a buffer has no cohort.
     """
-    return not (algorithm.private or algorithm.buffered or isinstance(method.labeller, Across))
+    across = method.labeller is not None and method.labeller.across
+    return not (algorithm.private or algorithm.buffered or across)
 
 
 def _buffer_of(tables: TrainingTables, labels: Collection[int]) -> dict[str, Any]:
@@ -482,28 +339,11 @@ _BUFFER = 10
 """The default of K, as in the paper."""
 
 
-def _fewest(settings: TrainingSettings, labels: Collection[int]) -> int:
-    """The default of `training.min_clients`."""
-    if settings.averaging.individual:
-        return 1
-    private = settings.private
-    made_for_many = private is not None and private.at == "clients" and private.noise is None
-    one = settings.averaging
-    colluding = one.sum.of_run.colluding if isinstance(one, Secure) and one.name == SecAgg.name else 0
-    return fewest_hidden(smallest_cohort(settings, labels), made_for_many, colluding)
-
-
 def sum_dimension(settings: TrainingSettings, number: int) -> int:
     """The words of the secure sum of round `number`: w x, then w, 1, the loss and figures; 0 for averages in plain."""
-    return settings.averaging.dimension(settings.expected_in(number)) if isinstance(settings.averaging, Secure) else 0
+    return 0 if settings.averaging.individual else settings.hiding.dimension(settings.expected_in(number))
 
 
 def word_bits_of(settings: TrainingSettings) -> int:
     """The bits of a word of a secure sum."""
-    return settings.averaging.word_bits if isinstance(settings.averaging, Secure) else WHOLE
-
-
-def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
-    """Return true if a client with that number of `points`, `labels` of them labeled, has anything to train on."""
-    others = points - labels if settings.trains_unlabeled(number) else 0
-    return settings.update.batches(labels, others).steps > 0
+    return WHOLE if settings.averaging.individual else settings.hiding.word_bits

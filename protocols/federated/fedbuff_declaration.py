@@ -17,6 +17,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models
+from tacit.protocols.federated.buffered import BufferedTraining
 from tacit.protocols.federated.buffered_evaluation import BUFFERED_EVALUATION
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.declaration import (
@@ -25,7 +26,7 @@ from tacit.protocols.federated.declaration import (
     FederatedTraining,
     NetworkTraining,
 )
-from tacit.protocols.federated.experiment import BufferedTraining, settings_of
+from tacit.protocols.federated.experiment import settings_of
 from tacit.protocols.federated.fedavg import TrainingRound
 from tacit.protocols.federated.keys import BufferKeys, LearningKeys, RoundKeys, SelectionKeys, TrainingTables
 from tacit.protocols.federated.promises import Numbers, again, begun, close, layout_of, plain_move, points_of

@@ -8,9 +8,9 @@ from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.protocols.experiment.parts import Dealt
-from tacit.protocols.federated.experiment import most_called, settings_of
+from tacit.protocols.federated.experiment import settings_of
 from tacit.protocols.federated.keys import TrainingTables
-from tacit.protocols.federated.secure_averages import Proved
+from tacit.protocols.federated.round import most_called
 from tacit.sim.compute import CostTable, processor_of
 from tacit.sim.toml_text import toml
 from tacit.sim.units import duration, format_duration
@@ -59,7 +59,10 @@ def _jobs(tables: TrainingTables, dealt: Dealt) -> Iterator[_Job]:
     points, labels = counted(dealt.shards)
     settings, speeds = settings_of(tables, dealt.parts.held, labels=labels.values()), dealt.fleet
     averaging, elements = settings.averaging, 0
-    if isinstance(averaging, Proved):
+    if averaging.checks_ranges:
+        from tacit.protocols.federated.proved_averages import Proved
+
+        assert isinstance(averaging, Proved)
         elements = averaging.task(settings.expected_in(1)).elements
     seconds: dict[tuple[int, int], float] = {}
     proof = table.duration({"prio3.shard": elements, "x25519.keygen": 1, "x25519.agree": 1}) if elements else 0.0

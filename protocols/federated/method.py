@@ -127,9 +127,18 @@ class Method:
 
 @dataclass(frozen=True)
 class Options:
-    """The ingredients of a method: the network, XCLP's parameters, the run's seed, and the device of networks."""
+    """The ingredients of a method: the network, XCLP's parameters, the run's seed, and the device of networks.
+
+    `parameters` is None for a method that does not ask for `xclp`.
+    """
 
     spec: ModelSpec
-    xclp: "Parameters"
+    parameters: "Parameters | None"
     seed: int = 0
     device: str = "auto"
+
+    @property
+    def xclp(self) -> "Parameters":
+        """XCLP's parameters."""
+        assert self.parameters is not None
+        return self.parameters

@@ -50,16 +50,8 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.federated.averaging import (
-    Averages,
-    Expected,
-    Secure,
-    SecureAveraging,
-    Update,
-    colluding_of,
-    fewest_hidden,
-    written,
-)
+from tacit.protocols.federated.averaging import Averages, Expected, Update
+from tacit.protocols.federated.secure_averages import Secure, SecureAveraging, colluding_of, fewest_hidden, written
 from tacit.protocols.identities import is_signed
 from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import Choice, Opening, Taken

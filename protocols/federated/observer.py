@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -22,36 +22,24 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
 from tacit.protocols.federated.averaging import Record
-from tacit.protocols.federated.buffered_evaluation import Test
 from tacit.protocols.federated.byzantine import sent_model
-from tacit.protocols.federated.evaluation import tested_of
-from tacit.protocols.federated.fedbuff import BufferedSettings, BufferRecord, Call, Change
 from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.promises import (
-    NoisyWords,
-    SentModel,
-    close,
-    noisy_mean,
-    noisy_total,
-    plain_average,
-    plain_move,
-    points_of,
-    quantising,
-    wrapped,
-)
+from tacit.protocols.federated.promises import SentModel, close, plain_average, points_of, quantising
 from tacit.protocols.federated.round import Enrolled, TrainingClient, TrainingServer
-from tacit.protocols.privacy import removable
-from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds.observer import HeldRound, Points, RoundsObserver, known_points, testing_points
-from tacit.protocols.rounds.tested import Tested
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
-__all__ = ["BufferedObserver", "BufferedRound", "NoisyRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
+if TYPE_CHECKING:
+    from tacit.protocols.federated.noisy_promises import NoisyWords
+    from tacit.protocols.privacy.distributed import Distributed
+    from tacit.protocols.rounds.tested import Tested
+
+__all__ = ["MOST_HELD", "NoisyRound", "QuantisedRound", "TrainedRound", "TrainingObserver"]
 
 
-_MOST_HELD = 1 << 29
+MOST_HELD = 1 << 29
 """The most bytes of clients' models kept until the end of a round, for comparison with its average."""
 
 
@@ -117,17 +105,6 @@ class NoisyRound(TrainedRound, frozen=True, kw_only=True):
     columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "wrapped")
     figures: ClassVar[tuple[str, ...]] = (*TrainedRound.figures, "wrapped")
     wrapped: float | None
-
-
-class BufferedRound(TrainedRound, frozen=True, kw_only=True):
-    """A filling of FedBuff's buffer. `staleness` is the mean number of moves of the model since its models began.
-
-    The cohort are the clients at work in it, some of them since earlier rounds.
-    """
-
-    columns: ClassVar[tuple[str, ...]] = (*TrainedRound.columns, "staleness")
-    figures: ClassVar[tuple[str, ...]] = (*TrainedRound.figures, "staleness")
-    staleness: float | None
 
 
 class TrainingObserver(RoundsObserver[TrainedRound, Record]):
@@ -228,7 +205,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """Keep a client's trained model until its round has ended."""
         if isinstance(result, Trained) and arguments[1] == self._before:
             self._held += len(result.parameters)
-            if result.steps and self._held <= _MOST_HELD:
+            if result.steps and self._held <= MOST_HELD:
                 weight = points_of(arguments) if self._server.settings.by_points else 1
                 number, false = self._clients[party].round, self._server.settings.byzantine
                 sent, in_range = sent_model(false, party, number, self._before, result.parameters)
@@ -236,19 +213,24 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _take_noisy(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
         """Keep the words of a client and the seeds of its noise until its round has ended, and those that are used."""
+        from tacit.protocols.federated.noisy_promises import NoisyWords
+        from tacit.protocols.privacy import removable
+
         if len(arguments) == 2 and isinstance(arguments[1], removable.Seeds):
             self._held += arguments[0].nbytes
-            if self._held <= _MOST_HELD:
+            if self._held <= MOST_HELD:
                 self._noisy.setdefault(party, []).append(NoisyWords(*arguments))
         elif len(arguments) == 4 and isinstance(arguments[1], removable.Parts):
             self._seeds.update(arguments[3])
 
-    def _equals_noisy(self, record: Record, noise: Distributed) -> bool | None:
+    def _equals_noisy(self, record: Record, noise: "Distributed") -> bool | None:
         """Return true if a round's mean change is that of its survivors with the noise that is left; None if not
         compared."""
+        from tacit.protocols.federated.noisy_promises import noisy_mean, noisy_total, wrapped
+
         noisy, seeds, held = self._noisy, self._seeds, self._held
         self._noisy, self._seeds, self._held, self._wrapped = {}, set(), 0, None
-        if record.lost or held > _MOST_HELD or not all(name in noisy for name in record.averaged):
+        if record.lost or held > MOST_HELD or not all(name in noisy for name in record.averaged):
             return None
         found = decode(self._server.mean, self._layout).astype(np.float64)
         every = itertools.product(*(noisy[name] for name in record.averaged))
@@ -267,7 +249,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             return self._equals_noisy(record, self._noise)
         trained, held = self._trained, self._held
         self._trained, self._held, self._before = {}, 0, self._server.model
-        if record.lost or held > _MOST_HELD or not all(name in trained for name in record.averaged):
+        if record.lost or held > MOST_HELD or not all(name in trained for name in record.averaged):
             return None
         found = decode(self._server.mean, self._layout).astype(np.float64)
         # A client that crashed and returned in the round has trained twice.
@@ -402,14 +384,18 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         found = jobs.predict(settings.spec, model, points[known], settings.update.device)
         return by_class(counts_of(found, labels[known], settings.spec.classes), self._classes)
 
-    def _tested(self) -> Tested | None:
+    def _tested(self) -> "Tested | None":
         """The figures of clients in the last round in which they tested the model."""
         server = self._server
         return self._tested_by(getattr(server, "sent", {}), getattr(server, "summed", None))
 
     def _tested_by(
         self, sent: Mapping[str, NDArray[np.float64]], summed: NDArray[np.float64] | None = None
-    ) -> Tested | None:
+    ) -> "Tested | None":
+        if summed is None and not sent:
+            return None
+        from tacit.protocols.federated.evaluation import tested_of
+
         settings = self._server.settings
         return tested_of(settings.spec, settings.metric_names, sent, summed)
 
@@ -450,107 +436,3 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             arrays["selected"] = decode(selected, self._layout)
         with (folder / "model.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
-
-
-class _Change(NamedTuple):
-    """A model that a client sent, the one that it began with, and its weight."""
-
-    sent: bytes
-    began: bytes
-    weight: int
-
-
-class BufferedObserver(TrainingObserver):
-    """Tests the model after each of its moves, and moves it again in numpy by the changes that the server took."""
-
-    kinds: ClassVar[tuple[type, ...]] = (*TrainingObserver.kinds, BufferedRound, Call, Change, Test)
-    compares = False
-
-    def __init__(self, world: World, *arguments: Any) -> None:
-        super().__init__(world, *arguments)
-        self._changes: dict[tuple[str, int], list[_Change]] = {}  # by client and the round of its call
-        world.taps.computed.append(self._take_change)
-
-    def _take_change(self, party: str, step: str, arguments: tuple[Any, ...], result: Any) -> None:
-        """Keep a client's trained model until it is taken from the buffer."""
-        if not isinstance(result, Trained) or not result.steps:
-            return
-        number, false, began = self._clients[party].round, self._server.settings.byzantine, arguments[1]
-        weight = points_of(arguments) if self._server.settings.by_points else 1
-        sent, _ = sent_model(false, party, number, began, result.parameters)
-        change = _Change(sent, began, weight)
-        self._changes.setdefault((party, number), []).append(change)
-        if sum(len(every) for every in self._changes.values()) * len(began) > _MOST_HELD:
-            self._changes.clear()
-
-    def state(self) -> Any:
-        return *super().state(), [(*call, [tuple(one) for one in found]) for call, found in self._changes.items()]
-
-    def restore(self, state: Any) -> None:
-        *rest, changes = state
-        super().restore(rest)
-        self._changes = {(name, number): [_Change(*one) for one in found] for name, number, found in changes}
-
-    def _calls(self, record: Record) -> list[tuple[str, int]]:
-        began = record.began_in if isinstance(record, BufferRecord) else ()
-        return [] if record.lost else list(zip(record.averaged, began, strict=True))
-
-    def _called_still(self, record: Record) -> Collection[tuple[str, int]]:
-        if record.lost:  # the buffer stays as it was
-            return self._fitted.keys()
-        return {(name, call.round) for name, call in getattr(self._server, "at_work", {}).items()}
-
-    def _equals(self, record: Record) -> bool | None:
-        """Return true if the model equals the one before, moved by the changes of the buffer; None if not compared.
-
-        They are those that clients computed when they were called, and the moves since are counted from the rounds.
-        """
-        settings, server, layout = self._server.settings, self._server, self._layout
-        before, self._before = self._before, server.model
-        if not isinstance(record, BufferRecord) or not isinstance(settings, BufferedSettings) or record.lost:
-            return None
-        calls = self._calls(record)
-        every = [self._changes.pop(call, []) for call in calls]
-        waiting = self._called_still(record)
-        self._changes = {call: found for call, found in self._changes.items() if call in waiting}
-        if not all(every):  # too many to keep
-            return None
-        lost = [one.round for one in self.rounds if one.problem]
-        stale = [sum(number not in lost for number in range(began, record.number)) for _, began in calls]
-        start, found = (decode(model, layout).astype(np.float64) for model in (before, server.model))
-        # A client that crashed and returned in the round of its call has trained twice.
-        for chosen in itertools.product(*every):
-            changes = [
-                (
-                    decode(one.sent, layout).astype(np.float64),
-                    decode(one.began, layout).astype(np.float64),
-                    one.weight,
-                    tau,
-                )
-                for one, tau in zip(chosen, stale, strict=True)
-            ]
-            if close(found, plain_move(start, changes, settings.keys.server_rate, settings.keys.staleness), layout):
-                return True
-        return False
-
-    def keep(self, record: Record, *, measured: bool) -> None:
-        super().keep(record, measured=measured)
-        self._take_tests()
-
-    def found(self) -> dict[str, Any]:
-        self._take_tests()
-        return super().found()
-
-    def _evaluation(self, number: int) -> dict[str, float]:
-        return {}  # they come later
-
-    def _take_tests(self) -> None:
-        """Add the figures of tests that have ended to the rounds whose models were tested."""
-        for number, test in getattr(self._server, "ended_tests", {}).items():
-            tested = self._tested_by(test.sent)
-            if tested is not None and not self.rounds[number - 1].evaluation:
-                self.complete(msgspec.structs.replace(self.rounds[number - 1], evaluation=tested.figures))
-
-    def round_of(self, record: Record, **fields: Any) -> TrainedRound:
-        staleness = record.staleness if isinstance(record, BufferRecord) else ()
-        return BufferedRound(**fields, staleness=float(np.mean(staleness)) if staleness else None)

@@ -129,7 +129,6 @@ class FedavgThenXclp(Training):
     """A run of federated training followed by one round of XCLP."""
 
     kinds = Kinds(PredictingClient, PredictingServer, PredictionObserver)
-    evaluating = Kinds(EvaluatingPredictingClient, EvaluatingPredictingServer, PredictionObserver)
     server: PredictingServer
     observer: PredictionObserver
 
@@ -137,6 +136,9 @@ class FedavgThenXclp(Training):
         super().__init__(setting)
         self.observer.show(setting, **shown(setting.keys))
         self.rounds = self.settings.rounds + 1
+
+    def evaluating(self) -> Kinds:
+        return Kinds(EvaluatingPredictingClient, EvaluatingPredictingServer, PredictionObserver)
 
     def _released(self, tables: TrainingTables, classes: int, rounds: int) -> Randomised | None:
         bits = tables.protocol.bits if rounds > self.settings.rounds else 0

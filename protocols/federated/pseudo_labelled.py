@@ -6,7 +6,7 @@ TMLR, Algorithm 2, and its baselines (Section 4.2).
 
 from dataclasses import replace
 
-from tacit.protocols.federated.labelling import Across, Alone, NetworkLabeller, Once
+from tacit.protocols.federated.labellers import Across, Alone, NetworkLabeller, Once
 from tacit.protocols.federated.mean_teacher import fedavg_mt
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.xclp.rowsums_shamir import Shamir

@@ -27,12 +27,14 @@ much about the data. It also sees who has how many points and labels, and what t
 average.
 """
 
+from __future__ import annotations
+
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -54,11 +56,10 @@ from tacit.protocols.federated.averaging import (
     Update,
 )
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
-from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.keys import Training
-from tacit.protocols.federated.labelling import Across, PseudoLabels, by_class
+from tacit.protocols.federated.labelling import PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.ledger import release
@@ -75,9 +76,12 @@ from tacit.sim.shares import rounded_up
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
+if TYPE_CHECKING:
+    from tacit.protocols.federated.dp_fedavg import Clipped
+
 __all__ = [
     "AVERAGE", "LABEL", "PRIVATE", "Called", "Calling", "Enrolled", "PlainAveraging", "Record", "TrainingClient",
-    "TrainingServer", "TrainingSettings",
+    "TrainingServer", "TrainingSettings", "able_to_train", "most_called", "smallest_cohort", "trains",
 ]  # fmt: skip
 
 OPEN = Step("server", "train.open", "draw a cohort and send it the model")
@@ -437,14 +441,16 @@ class TrainingServer(FedAvgServer):
             companion.restore(one)
 
     def sums_in(self, number: int) -> bool:
-        labels = self.settings.labels_in(number) and isinstance(self.settings.method.labeller, Across)
+        labeller = self.settings.method.labeller
+        labels = labeller is not None and labeller.across and self.settings.labels_in(number)
         return labels or not self.settings.averaging.individual
 
     @property
     def fewest(self) -> int:
         labeller = self.settings.method.labeller
-        across = labeller.parameters.min_clients if isinstance(labeller, Across) else 1
-        return max(across, self.settings.averaging.fewest(self.settings.min_clients))
+        return max(
+            1 if labeller is None else labeller.fewest, self.settings.averaging.fewest(self.settings.min_clients)
+        )
 
     def spare(self, clients: int, number: int) -> int | None:
         return self.settings.averaging.spare(clients, self.settings.called(number))
@@ -605,6 +611,7 @@ class PlainAveraging(Part):
     messages = (LocalModel,)
 
     weighs = True
+    proves = False
     description = "the server sees each client's model"
 
     def payloads(self, tables: Any, among: Any) -> dict[str, int | None]:
@@ -619,3 +626,29 @@ class PlainAveraging(Part):
             return ()
         least = max(1, tables.training.fewest())
         return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
+
+
+def smallest_cohort(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """The size of the smallest cohort among clients with these numbers of `labels`, if all have enrolled."""
+    return rounded_up(settings.keys.share, able_to_train(settings, labels))
+
+
+def able_to_train(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """How many clients with these numbers of `labels` can train in the first round."""
+    return len(labels) if settings.trains_unlabeled(1) else sum(1 for count in labels if settings.labels_used(count, 1))
+
+
+def most_called(settings: TrainingSettings, labels: Collection[int]) -> int:
+    """The size of the largest cohort among clients with these numbers of `labels`, however many come.
+
+    In private training, clients that have not enrolled are drawn like those that have labels.
+    """
+    everybody = settings.private is not None or settings.trains_unlabeled(settings.rounds)
+    able = len(labels) if everybody else sum(1 for count in labels if settings.labels_used(count, settings.rounds))
+    return rounded_up(settings.keys.share, able)
+
+
+def trains(settings: TrainingSettings, points: int, labels: int, number: int) -> bool:
+    """Return true if a client with that number of `points`, `labels` of them labeled, has anything to train on."""
+    others = points - labels if settings.trains_unlabeled(number) else 0
+    return settings.update.batches(labels, others).steps > 0

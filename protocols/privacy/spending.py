@@ -13,7 +13,7 @@ from tacit.sim.setting_error import Problem
 from tacit.sim.toml_text import toml
 
 __all__ = [
-    "asked", "check_noise", "finite", "noise_cautions", "randomised_cautions", "seeded_caveats",
+    "asked", "check_noise", "finite", "noise_cautions", "seeded_caveats",
     "sensitivity_cautions", "sensitivity_of",
     "spending_on_changes", "spending_on_counts", "spending_on_labels", "spending_on_models", "spending_on_votes",
 ]  # fmt: skip
@@ -279,12 +279,6 @@ def noise_cautions(privacy: Privacy, entropy: str) -> list[str]:
     if privacy.noise == 0 or (privacy.noise is None and privacy.epsilon == "none"):
         return ["[privacy] sets no noise, so nothing is differentially private"]
     return [f"{SEEDED}. No epsilon of this run is a guarantee"] if entropy == "seeded" else []
-
-
-def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
-    """A line if labels or `hashes` are under randomised response with coins that follow from the file."""
-    asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
-    return [f"{SEEDED}. No epsilon of this run is a guarantee"] if asked_for and entropy == "seeded" else []
 
 
 def sensitivity_cautions(privacy: Privacy) -> list[str]:

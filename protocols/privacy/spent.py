@@ -7,11 +7,12 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
+from tacit.protocols.privacy.keys import Privacy
 from tacit.sim.labelled import Labelled
 
 __all__ = [
     "DELTA", "SEEDED", "Carried", "Randomised", "Releasing", "Spending", "Spent", "after_resuming", "carried_line",
-    "caveats_of", "nothing_released", "privacy_lines", "randomised_lines",
+    "caveats_of", "nothing_released", "privacy_lines", "randomised_cautions", "randomised_lines",
 ]  # fmt: skip
 
 
@@ -117,6 +118,12 @@ Releasing = Callable[[int], Randomised | None]
 
 def nothing_released(rounds: int) -> None:
     """Return None: nothing is randomised."""
+
+
+def randomised_cautions(privacy: Privacy, entropy: str, *, hashes: bool = True) -> list[str]:
+    """A line if labels or `hashes` are under randomised response with coins that follow from the file."""
+    asked_for = privacy.label_epsilon != "none" or (hashes and privacy.hash_epsilon != "none")
+    return [f"{SEEDED}. No epsilon of this run is a guarantee"] if asked_for and entropy == "seeded" else []
 
 
 def after_resuming(spent: Spent, *, seeded: bool) -> Spent:

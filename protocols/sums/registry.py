@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tacit.protocols.sums.keys import SumKeys
-from tacit.sim.registry import Registry
+from tacit.sim.registry import Later, Registry
 
 __all__ = ["SUMS", "NamedSums", "WithSums", "own_keys"]
 
@@ -46,15 +46,22 @@ def own_keys() -> tuple[type[Struct], ...]:
 class WithSums(Mapping[str, T]):
     """The values of a key that names a way to sum: those that come with Tacit, then the sums of plugins.
 
-    `make` gives the value for a sum. `before` and `after` are further values, before and after Tacit's own sums.
+    `make` gives the value for a sum. `before` and `after` make further values, before and after Tacit's own sums. Each
+    value is made when it is first asked for, so that a run imports the sum that it takes.
     """
 
-    def __init__(self, before: Mapping[str, T], make: Callable[[Any], T], after: Mapping[str, T]) -> None:
+    def __init__(
+        self, before: Mapping[str, Callable[[], T]], make: Callable[[Any], T], after: Mapping[str, Callable[[], T]]
+    ) -> None:
         self._make = make
-        self._own = {**before, **{name: make(SUMS[name]) for name in _PLACES}, **after}
+        own: dict[str, Callable[[], T]] = {name: partial(self._of_sum, name) for name in _PLACES}
+        self._own = Later({**before, **own, **after})
+
+    def _of_sum(self, name: str) -> T:
+        return self._make(SUMS[name])
 
     def __getitem__(self, name: str) -> T:
-        return self._own[name] if name in self._own else self._make(SUMS[name])
+        return self._own[name] if name in self._own else self._of_sum(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in SUMS

@@ -19,7 +19,7 @@ from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.released import released
-from tacit.protocols.privacy.spending import randomised_cautions
+from tacit.protocols.privacy.spent import randomised_cautions
 from tacit.protocols.promises import Promise
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.keys import SumKeys

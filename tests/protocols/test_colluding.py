@@ -12,7 +12,7 @@ from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.assumed import Assumed
-from tacit.protocols.federated.averaging import Secure, fewest_hidden
+from tacit.protocols.federated.secure_averages import Secure, fewest_hidden
 from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import consistency, quorum, secure_sum
 from tacit.protocols.sums.lying.relations import Relation, exposed

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tacit import Result, ScenarioError, load, predict, run, steps
 from tacit.parties.learning import jobs
+from tacit.protocols.federated.buffered import BufferedRound
 from tacit.protocols.federated.experiment import model_of
-from tacit.protocols.federated.observer import BufferedRound
 from tacit.protocols.federated.round import PRIVATE
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.splits import data_of, parts_of, split

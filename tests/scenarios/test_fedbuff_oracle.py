@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tacit.protocols.federated.buffered import BufferedObserver
 from tacit.protocols.federated.fedbuff import BufferedSettings, FedBuffServer
-from tacit.protocols.federated.observer import BufferedObserver
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
 

@@ -6,7 +6,7 @@ import pytest
 from tacit.parties.learning.vectors import WIDTHS, Layout, decode, encode
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, LARGEST, FalseUpdate
-from tacit.protocols.federated.secure_averages import Proved
+from tacit.protocols.federated.proved_averages import Proved
 
 BEGAN, TRAINED = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.5, 1.0, 3.0, 9.0])
 

@@ -17,10 +17,11 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
-from tacit.protocols.federated.averaging import Averaging, Plain, Record, Secure
+from tacit.protocols.federated.averaging import Averaging, Plain, Record
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.round import TrainingClient, TrainingServer
+from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
 from tacit.protocols.sums import opening

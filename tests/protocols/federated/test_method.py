@@ -17,10 +17,11 @@ from tacit.parties.learning.local_update import Active, Addition, LocalUpdate, R
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.algorithms import ALGORITHMS
-from tacit.protocols.federated.averaging import Plain, Secure
+from tacit.protocols.federated.averaging import Plain
 from tacit.protocols.federated.method import Averaged, Companion, Extra, Method, Options
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingServer
+from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.xclp import Parameters
 from tests.protocols.federated.rounds import run_rounds, training_settings

@@ -11,9 +11,10 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average
-from tacit.protocols.federated.averaging import Averaging, Secure, Update
+from tacit.protocols.federated.averaging import Averaging, Update
 from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.method import Method
+from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.sums.secure_sum import SecAggPlus
 from tacit.sim.faults import Corrupt, Crash, Delay, Fault, Slow
 from tacit.sim.setting_error import SettingError

@@ -19,12 +19,14 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import average, decode
 from tacit.parties.life import Present
 from tacit.protocols.federated.algorithms import ALGORITHMS
-from tacit.protocols.federated.averaging import Averaging, Plain, Record, Secure, Update
+from tacit.protocols.federated.averaging import Averaging, Plain, Record, Update
 from tacit.protocols.federated.fedavg import FedAvgClient, LocalModel, TrainingRound
-from tacit.protocols.federated.labelling import Across, Alone, Labeller, NetworkLabeller, Once, PseudoLabels
+from tacit.protocols.federated.labellers import Across, Alone, NetworkLabeller, Once
+from tacit.protocols.federated.labelling import Labeller, PseudoLabels
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingClient, TrainingServer
+from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.xclp.hamming_plaintext import PlaintextHamming
 from tacit.protocols.xclp.recipe import AUTHORS_CODE
 from tacit.protocols.xclp.xclp import Parameters
