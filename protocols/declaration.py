@@ -47,7 +47,6 @@ from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
 from tacit.protocols.experiment.experiment import Experiment, Setting
 from tacit.protocols.experiment.parts import Dealt, Parts
-from tacit.protocols.own_classes import check_class, place_of
 from tacit.protocols.parts import (
     Among,
     Choice,
@@ -205,6 +204,8 @@ class Declaration:
 
     def check_declared(self) -> None:
         """Raise ValueError, with a message of one line, for a wrong or missing declaration."""
+        from tacit.protocols.own_classes import check_class, place_of
+
         name, kind = getattr(self, "name", ""), type(self).__name__
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9+-]*", name):
             raise ValueError(f"name(={name!r}) must be small letters, digits, + and -, as in secure-mean.")

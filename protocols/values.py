@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from tacit.parties.party import Party
 from tacit.parties.server import Server
-from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.outcome import Reasoned
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.wire import Message
@@ -119,6 +118,8 @@ async def with_usable_keys(
 @hollow(lambda keys: [""] * len(keys))
 def _problems(keys: list[bytes]) -> list[str]:
     """The problem of each key; "" if there is none."""
+    from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+
     probe, found = KeyPair(bytes(KEY_BYTES)), []
     for key in keys:
         try:

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import resources
 from pathlib import Path
@@ -48,6 +48,7 @@ __all__ = [
     "StandIns",
     "Work",
     "interrupts_held_back",
+    "preloaded",
     "processor_of",
     "total_work",
 ]
@@ -241,6 +242,24 @@ class Inline:
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Environment variables of workers. They keep a result independent of the number of threads of numeric libraries."""
+
+
+@dataclass
+class Preloaded:
+    """The modules that workers import before they take jobs, and who is told of each further one."""
+
+    names: dict[str, None] = field(default_factory=dict)
+    tell: list[Callable[[str], None]] = field(default_factory=list)
+
+    def add(self, name: str) -> None:
+        """Make workers import the module `name`. Call it where this process imports that module."""
+        if name not in self.names:
+            self.names[name] = None
+            for one in self.tell:
+                one(name)
+
+
+preloaded = Preloaded()
 
 
 @contextmanager

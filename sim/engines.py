@@ -1,10 +1,16 @@
 """The choice of the engine that runs jobs, by its name."""
 
 from tacit.sim.compute import Engine, Inline
-from tacit.sim.compute_ray import Ray
 from tacit.sim.cores import cores
 
-__all__ = ["make_engine", "prepare_engine"]
+__all__ = ["ON_RAY", "make_engine", "prepare_engine"]
+
+ON_RAY = r"ray(:auto|:([\w.-]+|\[[0-9a-fA-F:.]+\]):[1-9][0-9]{0,4})?"
+"""A regular expression of the texts that select Ray.
+
+``ray``: on this machine; ``ray:HOST:PORT``: on the cluster with that head; ``ray:auto``: on the cluster that this
+machine is a node of.
+"""
 
 
 def prepare_engine(text: str) -> None:
@@ -26,9 +32,11 @@ def make_engine(text: str) -> Engine:
     if text == "inline":
         return Inline()
     if kind == "pool" and rest.isdecimal() and int(rest) >= 1:
-        from tacit.sim.pool import Pool  # only here, because its processes and their libraries take time to import
+        from tacit.sim.pool import Pool
 
         return Pool(int(rest))
     if kind == "ray" and (rest or text == "ray"):
+        from tacit.sim.compute_ray import Ray
+
         return Ray(rest)
     raise ValueError(f"{text!r} is no engine; allowed: auto, inline, pool:N with N >= 1, ray, ray:ADDRESS")

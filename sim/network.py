@@ -12,7 +12,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.sim.conditions import Barrier, Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
@@ -23,7 +23,6 @@ from tacit.sim.link import SENDER_GONE, Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host
 from tacit.sim.taps import Taps
-from tacit.sim.tcp import TcpStream, connected
 from tacit.sim.trace import Event, Fact, Trace
 from tacit.sim.transport import CUT, SECOND_COPY, Transport
 from tacit.sim.triggers import Faults
@@ -31,6 +30,9 @@ from tacit.sim.wire import Ledger, Packet, altered
 
 _NO_ORIGIN = ("", 0, 0)
 _SWEEP = 64  # the most parties whose links are let go when one more rests
+
+if TYPE_CHECKING:
+    from tacit.sim.tcp import TcpStream
 
 __all__ = ["Endpoint", "LinkNetwork"]
 
@@ -191,7 +193,7 @@ class LinkNetwork:
         stream = self._transports.get((sender, receiver))
         if barrier is not None and barrier.holds:
             barrier.kept.append(again)
-        elif barrier is not None or (isinstance(stream, TcpStream) and stream.is_busy):
+        elif barrier is not None or not (stream is None or isinstance(stream, Transport) or not stream.is_busy):
             self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
         else:
             link = self._link(self._endpoints[sender], self._endpoints[receiver])
@@ -245,7 +247,7 @@ class LinkNetwork:
 
     def statistics(self) -> Statistics:
         """The retransmitted and lost copies so far, the connections opened, and TCP's retransmitted segments."""
-        streams = [one for one in self._transports.values() if isinstance(one, TcpStream)]
+        streams = [one for one in self._transports.values() if not isinstance(one, Transport)]
         opened, *again = (
             sum(getattr(one, name) for one in streams) for name in ("opened", "segments_again", "bytes_again")
         )
@@ -564,10 +566,12 @@ class LinkNetwork:
             near.outgoing[key] = far.incoming[key] = link.renew
         return link
 
-    def _transport(self, near: Endpoint, far: Endpoint) -> Transport[Journey] | TcpStream[Journey]:
+    def _transport(self, near: Endpoint, far: Endpoint) -> "Transport[Journey] | TcpStream[Journey]":
         key = (near.name, far.name)
         transport = self._transports.get(key)
         if transport is None and self._is_tcp:
+            from tacit.sim.tcp import connected
+
             links = self._link(near, far), self._link(far, near)
             streams = connected(self._loop.env, self, links, near, far, lossy=not self._is_perfect)
             self._transports.update(streams)

@@ -16,9 +16,8 @@ from multiprocessing import resource_tracker as standard_tracker
 from loky.backend import resource_tracker
 from loky.backend.process import LokyProcess
 
-from tacit.sim.compute import ONE_THREAD, interrupts_held_back
+from tacit.sim.compute import ONE_THREAD, interrupts_held_back, preloaded
 from tacit.sim.pool_worker import Order, serve
-from tacit.sim.preloaded import NAMES, OBSERVERS
 
 __all__ = ["Server", "server", "start_early"]
 
@@ -39,7 +38,7 @@ class Server:
         theirs.close()
         self.owner = os.getpid()
         self.warm = False
-        self.order(("import", list(NAMES)))
+        self.order(("import", list(preloaded.names)))
 
     @property
     def alive(self) -> bool:
@@ -49,7 +48,7 @@ class Server:
             self._control.recv()
         except (EOFError, OSError):
             return False
-        self.warm = bool(NAMES)
+        self.warm = bool(preloaded.names)
         return True
 
     def end(self, pool: int) -> None:
@@ -76,13 +75,11 @@ _early = False  # by `start_early`, and no pool has used it yet
 _numbers = itertools.count()
 
 
-def _order_import(name: str) -> None:
+def _tell(name: str) -> None:
+    """Let the server import the module `name`."""
     if _server is not None and _server.owner == os.getpid():
         with suppress(OSError):  # it has ended, and the next one imports it
             _server.order(("import", [name]))
-
-
-OBSERVERS.append(_order_import)
 
 
 def start_early() -> None:
@@ -105,3 +102,6 @@ def server() -> tuple[Server, int]:
         _server = Server()
     _server.order(("begin", number))
     return _server, number
+
+
+preloaded.tell.append(_tell)

@@ -31,7 +31,6 @@ from tacit.sim.compute import ONE_THREAD, interrupts_held_back
 __all__ = [
     "LARGE",
     "ONE_CPU",
-    "ON_RAY",
     "RETRIES",
     "SILENCE",
     "Cluster",
@@ -45,13 +44,6 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-
-ON_RAY = r"ray(:auto|:([\w.-]+|\[[0-9a-fA-F:.]+\]):[1-9][0-9]{0,4})?"
-"""A regular expression of the texts that select Ray.
-
-``ray``: on this machine; ``ray:HOST:PORT``: on the cluster with that head; ``ray:auto``: on the cluster that this
-machine is a node of.
-"""
 
 LARGE = 100_000
 """The size in bytes from which a part of the arguments is put into the store; Ray sends shorter ones with the call."""

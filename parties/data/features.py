@@ -10,7 +10,9 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,7 @@ from numpy.typing import NDArray
 from tacit.parties.datasets import store
 from tacit.parties.datasets.content import Points, Report, quiet
 from tacit.parties.datasets.error import DataSettingError
-from tacit.parties.learning import pretrained, sentences
-from tacit.parties.learning.extras import require
+from tacit.parties.learning.extras import EFFICIENTNET, MINILM, require
 
 __all__ = ["FEATURES", "FeatureKind", "features_of"]
 
@@ -43,25 +44,30 @@ class FeatureKind:
     load: Callable[[], FeatureNetwork]
 
 
+def _code(name: str) -> Any:
+    """The module of a kind of features, which is imported when it is first used."""
+    return import_module(f"tacit.parties.learning.{name}")
+
+
 FEATURES: dict[str, FeatureKind | None] = {
     "identity": None,
     "efficientnet-lite0": FeatureKind(
         "1280 features of images by EfficientNet-Lite0, trained on ImageNet",
         "pretrained",
-        pretrained.PACKAGES,
+        EFFICIENTNET,
         "images of 1 or 3 channels",
         lambda points: points.dtype == np.uint8 and points.ndim == 4 and points.shape[3] in (1, 3),
-        pretrained.version,
-        pretrained.load,
+        lambda: _code("pretrained").version(),
+        lambda: _code("pretrained").load(),
     ),
     "minilm-l6": FeatureKind(
         "384 features of texts by the sentence embedding all-MiniLM-L6-v2",
         "language",
-        sentences.PACKAGES,
+        MINILM,
         "texts",
         lambda points: points.dtype == object,
-        sentences.version,
-        sentences.load,
+        lambda: _code("sentences").version(),
+        lambda: _code("sentences").load(),
     ),
 }
 """The kinds of features by name; None leaves the points unchanged."""

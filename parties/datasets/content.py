@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Content", "Part", "Points", "Report", "looking_random", "quiet"]
 
+MINI_SIDE = 84
+ISIC_SIDE = 128
+
 Points = NDArray[Any]
 """Images uint8 (n, height, width, channels), numbers (n, columns) of any type, or texts, str objects (n,)."""
 

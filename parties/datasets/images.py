@@ -10,13 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.datasets.content import Content, Part, Report
+from tacit.parties.datasets.content import ISIC_SIDE, MINI_SIDE, Content, Part, Report
 from tacit.parties.datasets.error import DataError
 from tacit.parties.datasets.files import broken, contents, find
 
 __all__ = [
-    "ISIC_SIDE",
-    "MINI_SIDE",
     "read_cifar_10",
     "read_cifar_100",
     "read_fashion_mnist",
@@ -114,8 +112,6 @@ def _matlab_part(path: Path) -> Part:
 #
 # Pictures of any size become squares: the shorter side is scaled to the square's, the longer one is cut on both ends.
 
-MINI_SIDE = 84
-ISIC_SIDE = 128
 _DISEASES = ("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC")
 _MINI_TESTED = 6
 """The last sixth of a Mini-ImageNet class's pictures is the test part: 50,000 and 10,000 (FedProp, section 4)."""

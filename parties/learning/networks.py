@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
-from tacit.parties.learning import pretrained
 from tacit.parties.learning.backend import Tensor, nn, seeded, torch
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
@@ -384,13 +383,19 @@ class _EfficientNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        from tacit.parties.learning import pretrained
+
         self.network = pretrained.network()
 
     def forward(self, x: Tensor) -> Tensor:
+        from tacit.parties.learning import pretrained
+
         return pretrained.features_of(self.network, 255 * x)
 
 
 def _efficientnet_lite0(spec: ModelSpec) -> Parts:
+    from tacit.parties.learning import pretrained
+
     return _EfficientNet(), nn.Linear(pretrained.FEATURES, spec.classes)
 
 

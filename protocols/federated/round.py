@@ -62,7 +62,6 @@ from tacit.protocols.federated.keys import Training
 from tacit.protocols.federated.labelling import PseudoLabels, by_class
 from tacit.protocols.federated.method import Method
 from tacit.protocols.federated.server_update import State, updated
-from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Opening, Part
 from tacit.protocols.privacy.spent import Carried
@@ -372,6 +371,8 @@ class TrainingClient(FedAvgClient):
         settings = self.settings
         if settings.private is not None and settings.private.at == "clients":
             content = b"".join(update.vectors) if update.words is None else update.words.tobytes()
+            from tacit.protocols.ledger import release
+
             release(self, "models with noise", content)
         if settings.averaging.individual:
             return await super().send_update(update)

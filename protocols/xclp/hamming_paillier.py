@@ -59,9 +59,8 @@ from tacit.protocols.xclp.hamming import (
     pairs_after,
     pairs_before,
 )
-from tacit.sim.compute import total_work
+from tacit.sim.compute import preloaded, total_work
 from tacit.sim.hollow import hollow
-from tacit.sim.preloaded import preload
 from tacit.sim.streams import Entropy, derive
 from tacit.sim.wire import Message
 
@@ -91,7 +90,7 @@ class PaillierHamming:
         self, bits: int, key_bits: int, insecure: bool = False, slots: int | None = None, fresh: bool = False
     ) -> None:
         self.bits, self.key_bits, self.insecure, self.slots, self.fresh = bits, key_bits, insecure, slots, fresh
-        preload(__name__)
+        preloaded.add(__name__)
 
     async def generate_keys(self, me: Client) -> Keys:
         work = packed.keygen_work(self.key_bits)

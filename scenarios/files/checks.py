@@ -28,8 +28,8 @@ from tacit.scenarios.files.splits import Material, alpha_of, at_data_key, dealt,
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
+from tacit.sim.engines import ON_RAY
 from tacit.sim.latency import parse_latency
-from tacit.sim.ray_cluster import ON_RAY
 from tacit.sim.setting_error import Problem
 from tacit.sim.shares import rounded_up
 from tacit.sim.streams import generator

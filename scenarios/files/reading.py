@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
@@ -27,12 +27,14 @@ from tacit.scenarios.files.inputs import inputs_of
 from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
-from tacit.scenarios.files.table_layout import Layout, flat, layout_of
 from tacit.scenarios.schema.keys import keys, kind_of, moved, named, of_all, own_names, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.scenarios.schema.table import OWN, ScenarioFile
 from tacit.sim.table import Keys
+
+if TYPE_CHECKING:
+    from tacit.scenarios.files.table_layout import Layout
 
 __all__ = [
     "Loaded",
@@ -135,7 +137,7 @@ class Loaded:
     where: str
     given: Mapping[str, Any]
     protocols: tuple[str, ...]
-    layout: Layout | None = None
+    layout: "Layout | None" = None
 
     @cached_property
     def unused(self) -> tuple[str, ...]:
@@ -241,7 +243,11 @@ def _read(
     _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
-        layout = layout_of(own, _settable()) if own.table != ScenarioFile().table else None
+        layout = None
+        if own.table != ScenarioFile().table:
+            from tacit.scenarios.files.table_layout import layout_of
+
+            layout = layout_of(own, _settable())
         if own.scale == "paper":
             _apply(raw, _paper(own), path.parent)
     except ScenarioError as error:
@@ -495,6 +501,8 @@ def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
     """The changes that `scale = "paper"` makes to the scenario in `file`."""
     if not file.scales.paper:
         raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
+    from tacit.scenarios.files.table_layout import flat
+
     return list(flat(file.scales.paper, _settable(), "scales.paper"))
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results", "load_models"]
 
+MODEL = "model.npz"
+"""The name of the file with the models of a run."""
+
 
 _NAMED = 4
 """The most parties that a line names."""

@@ -21,7 +21,6 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.experiment.parts import Parts
-from tacit.protocols.experiment.probe import attacked
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
 from tacit.scenarios.schema.scenario import Data, Public, Scenario, ScenarioError
@@ -180,7 +179,11 @@ def parts_of(scenario: Scenario) -> Parts:
     if scenario.attack.kind and parts.held.targets is not None:
         problem = f"needs probabilities of classes, and training.task = {toml(scenario.training.task)} has none"
         raise Problem("attack.kind", f'{toml(scenario.attack.kind)} {problem}; allowed: ""')
-    return attacked(parts, scenario) if scenario.attack.kind else parts
+    if not scenario.attack.kind:
+        return parts
+    from tacit.protocols.experiment.probe import attacked
+
+    return attacked(parts, scenario)
 
 
 def _parts_of(scenario: Scenario) -> Parts:

@@ -11,17 +11,14 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import encode
 from tacit.scenarios.files.plugins import looking, use_plugins
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.files.result import load_models
+from tacit.scenarios.files.result import MODEL, load_models
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.setting_error import Problem
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
 
-__all__ = ["MODEL", "trained_network"]
-
-MODEL = "model.npz"
-"""The name of the file with the models of a run."""
+__all__ = ["trained_network"]
 
 
 def trained_network(folder: Path, *, selected: bool = False, trust: bool = True) -> "nn.Module":

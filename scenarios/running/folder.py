@@ -39,14 +39,12 @@ from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import ACCURACY, Prediction
 from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.files.result import Result
-from tacit.scenarios.files.trained import MODEL
+from tacit.scenarios.files.result import MODEL, Result
 from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.private_files import open_private
-from tacit.sim.tcp import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
 
 if sys.platform != "win32":
     import fcntl
@@ -457,11 +455,6 @@ def _result_field(folder: Path, name: str) -> object:
 
 
 _SUMS = ", ".join(f"sum({one} * {ALIKE})" for one in ("1", "payload", "sealing", "envelope"))
-_SEGMENTS = f"((payload + sealing + envelope + {SEGMENT - 1}) / {SEGMENT})"
-_HEADERS = f"sum({ALIKE} * ({HEADERS} * {_SEGMENTS} + {ACKNOWLEDGEMENT} * (({_SEGMENTS} + 1) / 2)))"
-_CONNECTIONS = f"""
-SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM (
-    SELECT DISTINCT min(party, peer), max(party, peer) FROM events WHERE kind IN ('send', 'relay'))"""
 
 
 def client_bytes(folder: Path) -> dict[str, tuple[int, int, int, int]]:
@@ -504,12 +497,13 @@ def byte_rows(folder: Path) -> list[ByteRow]:
         with opened_record(path) as connection:
             check_whole(folder)
             is_tcp = connection.execute("SELECT 1 FROM run WHERE key = 'transport' AND value = 'tcp'").fetchone()
+            headers, connections = _of_tcp() if is_tcp else ("0", "")
             rows = connection.execute(
-                f"SELECT step, type, {_SUMS}, {_HEADERS if is_tcp else 0} FROM events "
+                f"SELECT step, type, {_SUMS}, {headers} FROM events "
                 "WHERE kind IN ('send', 'relay') GROUP BY step, type ORDER BY min(n)"
             ).fetchall()
             if is_tcp:
-                rows += connection.execute(_CONNECTIONS).fetchall()
+                rows += connection.execute(connections).fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         check_whole(folder)  # says more of a file that was cut short than SQLite does
         raise FolderError(f"{path}: {error}") from None
@@ -517,3 +511,13 @@ def byte_rows(folder: Path) -> list[ByteRow]:
         if not (isinstance(step, str) and isinstance(kind, str) and all(isinstance(count, int) for count in counts)):
             raise FolderError(f"{path}: the record of messages is damaged: {kind!r} in {step!r} is no such row")
     return [ByteRow(*row) for row in rows]
+
+
+def _of_tcp() -> tuple[str, str]:
+    """SQL for the bytes of TCP's headers of messages, and for a row with the set-up of connections."""
+    from tacit.sim.tcp import ACKNOWLEDGEMENT, HEADERS, SEGMENT, SET_UP, SET_UP_NAME
+
+    segments = f"((payload + sealing + envelope + {SEGMENT - 1}) / {SEGMENT})"
+    headers = f"sum({ALIKE} * ({HEADERS} * {segments} + {ACKNOWLEDGEMENT} * (({segments} + 1) / 2)))"
+    pairs = "SELECT DISTINCT min(party, peer), max(party, peer) FROM events WHERE kind IN ('send', 'relay')"
+    return headers, f"SELECT '', '{SET_UP_NAME}', 0, 0, 0, 0, {SET_UP} * count(*) FROM ({pairs})"

@@ -42,18 +42,10 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Sink
 from tacit.sim.wire import Packet
 
-__all__ = ["attack", "contents"]
+__all__ = ["attack"]
 
 _PENALTY = 0.1
 """scikit-learn's C: the attack model has some 70 coefficients, fitted to as few as 400 points."""
-
-
-def contents(scenario: Scenario) -> dict[str, int]:
-    """Return the message types whose contents the attack needs, each with the first round in which it is needed."""
-    if not scenario.attack.kind:
-        return {}
-    attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
-    return {attacked.message.__name__: attacked.since[0]}
 
 
 def attack(

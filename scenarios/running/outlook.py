@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from tacit.protocols.parts import DRAWN
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files import checks
-from tacit.scenarios.files.odds import odds_of, refusals_of
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault
 from tacit.sim.grammar import in_number
+
+if TYPE_CHECKING:
+    from tacit.scenarios.files.odds import Odds
 
 __all__ = ["cautions", "survival_cautions", "tolerance_cautions"]
 
@@ -51,7 +54,11 @@ def cautions(scenario: Scenario) -> list[str]:
 def tolerance_cautions(scenario: Scenario) -> list[str]:
     """Return a line if a tenth of drawn rounds or more end without a sum, because more clients may be lost in each
     round than `sum.tolerated_dropouts` allows for; with a value by which fewer do, if there is one."""
-    if scenario.expect.outcome not in (None, "completed") or (found := refusals_of(scenario)) is None:
+    if scenario.expect.outcome not in (None, "completed") or not scenario.fault:
+        return []
+    from tacit.scenarios.files.odds import refusals_of
+
+    if (found := refusals_of(scenario)) is None:
         return []
     if 10 * found.without < DRAWN:
         return []
@@ -70,7 +77,7 @@ def survival_cautions(scenario: Scenario) -> list[str]:
     """
     if scenario.expect.outcome not in (None, "completed") or scenario.attack.kind:
         return []
-    if (odds := odds_of(scenario)) is not None:
+    if odds := _odds_of(scenario):
         if odds.probability >= 0.5:
             return []
         named = " and ".join(_named(scenario, key) for key in odds.keys)
@@ -88,6 +95,14 @@ def survival_cautions(scenario: Scenario) -> list[str]:
         except ScenarioError:  # the run itself reports the error
             _kept[text] = []
     return _kept[text]
+
+
+def _odds_of(scenario: Scenario) -> "Odds | None":
+    if not scenario.fault:
+        return None
+    from tacit.scenarios.files.odds import odds_of
+
+    return odds_of(scenario)
 
 
 def _caution_by_trials(scenario: Scenario, keys: Sequence[str], trial: _Trial) -> list[str]:

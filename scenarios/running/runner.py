@@ -14,7 +14,6 @@ from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import PartialReporter
 from tacit.protocols.experiment.simulated import ACCURACY, ResultFields
 from tacit.protocols.outcome import Reason
-from tacit.protocols.privacy.released import with_rounds_again
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
@@ -22,15 +21,13 @@ from tacit.scenarios.files.fault_checks import vain_returns
 from tacit.scenarios.files.inputs import digests_of_inputs
 from tacit.scenarios.files.plugins import failure_reason, recorded
 from tacit.scenarios.files.reading import Source, load, read, table_of_run
-from tacit.scenarios.files.result import Vulnerability
+from tacit.scenarios.files.result import MODEL, Vulnerability
 from tacit.scenarios.files.splits import material_of
-from tacit.scenarios.files.trained import MODEL
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version
 from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
-from tacit.scenarios.running.membership import attack, contents
 from tacit.scenarios.running.memory import peak_memory
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.running.participants import keep_participants, recording_of
@@ -174,7 +171,7 @@ def _earlier(path: Path, scenario: Scenario) -> "_Earlier":
     if checkpoint is None:
         return _Earlier(resumed=(0,))
     check_data(path, checkpoint, material_of(scenario).shards)
-    recorder = Recorder(path / "run.sqlite", checkpoint.record, contents(scenario))
+    recorder = Recorder(path / "run.sqlite", checkpoint.record, _contents(scenario))
     resumed = (*checkpoint.resumed, checkpoint.round)
     return _Earlier(checkpoint.state, recorder, checkpoint.wall_seconds, resumed, checkpoint.longer)
 
@@ -210,7 +207,7 @@ def _carry_out(
         record = folder.path / "run.sqlite"
         begins = about(scenario, name) | {"folder": str(folder.path.absolute())}
         files = {} if recorder else written_first(folder.path)
-        recorder = recorder or Recorder(record, contents=contents(scenario), about=begins, files=files)
+        recorder = recorder or Recorder(record, contents=_contents(scenario), about=begins, files=files)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
@@ -230,6 +227,8 @@ def _carry_out(
                 simulated = simulation.run()
             if scenario.attack.kind:
                 recorder.flush()
+                from tacit.scenarios.running.membership import attack
+
                 vulnerability = attack(scenario, record, [interruption], simulation.setting[1])
     except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a plugin's program may call sys.exit
         error = interruption.asked or interruption.reached or raised
@@ -244,7 +243,10 @@ def _carry_out(
         result.privacy = after_resuming(result.privacy, seeded=scenario.entropy == "seeded")
     if scenario.entropy == "os":
         again = len(earlier.resumed) * scenario.training.checkpoint_every
-        result.randomised = with_rounds_again(result.randomised, again)
+        if again and result.randomised is not None:
+            from tacit.protocols.privacy.released import with_rounds_again
+
+            result.randomised = with_rounds_again(result.randomised, again)
     result.vulnerability = vulnerability
     with suppress(sqlite3.Error, Problem, FolderError):  # a record that a full disk left without tables has neither
         result.energy = energy_of(scenario, folder.path / "run.sqlite")
@@ -480,3 +482,11 @@ def exit_code(result: Result, expect: Expect) -> int:
         return INTERRUPTED
     failed = result.outcome == "failed" and (expect.outcome != "failed" or result.error is not None)
     return 1 if failed or result.unmet else 0
+
+
+def _contents(scenario: Scenario) -> dict[str, int]:
+    """Return the message types whose contents an attack needs, each with the first round in which it is needed."""
+    if not scenario.attack.kind:
+        return {}
+    attacked = PROTOCOLS[scenario.protocol.name].attacked(scenario)
+    return {attacked.message.__name__: attacked.since[0]}

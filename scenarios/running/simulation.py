@@ -2,12 +2,12 @@
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tacit.parties.broken_off import BrokenOff
 from tacit.parties.data.splits import named
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.metrics import score_name
@@ -18,7 +18,6 @@ from tacit.parties.registered import Registered
 from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting, parties_in
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, Ended, Ending, Simulated
-from tacit.protocols.identities import given, identities_of
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
@@ -40,6 +39,9 @@ from tacit.sim.trace import Sink, Trace
 from tacit.sim.units import duration
 from tacit.sim.wire import Ledger
 from tacit.sim.world import World
+
+if TYPE_CHECKING:
+    from tacit.parties.broken_off import BrokenOff
 
 __all__ = [
     "Simulated",
@@ -137,13 +139,10 @@ class Simulation:
                 population=population_of(scenario),
             )
             seen = {name: list(calls) for name, calls in vars(taps).items()}
-            token = given.set(identities_of(scenario))  # clients sign with one key during a run
-            try:
+            with _signing(scenario):
                 self._experiment = PROTOCOLS[scenario.protocol.name].build(
                     Setting(self._world, *self.setting, faults, progress, fleet)
                 )
-            finally:
-                given.reset(token)
             self.observer = self._experiment.observer
             if hollow:  # hollow values cannot be observed
                 vars(taps).update(seen)
@@ -286,7 +285,9 @@ class Simulation:
         self.observer.restore(broken_off.restore(state, longer))
         self._begin = broken_off.begin
 
-    def _broken_off(self, observer: Checkpointable) -> BrokenOff:
+    def _broken_off(self, observer: Checkpointable) -> "BrokenOff":
+        from tacit.parties.broken_off import BrokenOff
+
         return BrokenOff(self._world, self._parties, self.server, observer.kinds)
 
     def close(self) -> None:
@@ -325,3 +326,18 @@ def _cost(text: str) -> Cost:
         "replayed": lambda: Replayed(durations_of(Path(folder))),
     }
     return makers[kind]()
+
+
+@contextmanager
+def _signing(scenario: schema.Scenario) -> Iterator[None]:
+    """Inside this context, the clients of a run that signs are built with the keys of the run."""
+    if scenario.protocol.identity == "none":
+        yield
+        return
+    from tacit.protocols.identities import given, identities_of
+
+    token = given.set(identities_of(scenario))
+    try:
+        yield
+    finally:
+        given.reset(token)

@@ -21,7 +21,6 @@ from typing import Any
 import msgspec
 
 from tacit.scenarios.running.record_format import FORMAT
-from tacit.scenarios.running.record_format_1 import PRESENT
 
 if sys.platform != "win32":
     import fcntl
@@ -191,6 +190,8 @@ def _show_as_present(path: Path, connection: sqlite3.Connection) -> None:
     """Make a record of format 1 readable as one of the present format. Raises FolderError for a later format."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found == FORMAT - 1:
+        from tacit.scenarios.running.record_format_1 import PRESENT
+
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.executescript(PRESENT)
     elif found != FORMAT:

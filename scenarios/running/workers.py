@@ -18,8 +18,8 @@ from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, on_ray
 from tacit.scenarios.schema.option_names import called
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.compute import interrupts_held_back
+from tacit.sim.engines import ON_RAY
 from tacit.sim.pool_worker import begin_worker
-from tacit.sim.ray_cluster import ON_RAY
 
 __all__ = ["Jobs", "check_jobs", "in_workers", "jobs_of"]
 
