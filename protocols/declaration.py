@@ -169,7 +169,7 @@ class Declaration:
     `keys`: the struct of its [protocol] table; None if it has no keys of its own. `parts`: its parts, in order.
     `learns`: true if it trains in rounds, so that a run can continue from a checkpoint. `rests`: true if resting
     clients take no memory (`tacit.parties.registered`). `server_returns`: true if a lost server may come back, and
-    continue or end the run from the state on its disk (`tacit.protocols.rounds.returning`). `decided_by`: the part
+    continue or end the run from the state on its disk (`tacit.protocols.rounds.rounds`). `decided_by`: the part
     whose losses alone decide if a run of one round completes: its only secure "sum", or its "average" of models; "" for
     others. `quick`: the largest values of keys for a quick trial. `in_place_of_models`: the types of messages that it
     sends where federated averaging sends a model.

@@ -49,8 +49,7 @@ from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, Su
 from tacit.protocols.privacy.spent import Spent
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
-from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
-from tacit.protocols.rounds.rounds import CalledClient
+from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient, OnceServer
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum

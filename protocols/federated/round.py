@@ -65,8 +65,7 @@ from tacit.protocols.federated.server_update import State, updated
 from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Opening, Part
 from tacit.protocols.privacy.spent import Carried
-from tacit.protocols.rounds.returning import copied
-from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled
+from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, copied
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import END, MASKED, latest, may_answer, refuse
 from tacit.protocols.values import values_of

@@ -27,7 +27,7 @@ from tacit.protocols.flower.apps import App, place_in_app
 from tacit.protocols.flower.exchanges import JOIN, STAGES, Exchange, RoundRecord
 from tacit.protocols.flower.threads import Fiber, Turn
 from tacit.protocols.outcome import Abort
-from tacit.protocols.rounds.returning import NOT_AGAIN, OnceServer
+from tacit.protocols.rounds.rounds import NOT_AGAIN, OnceServer
 from tacit.sim.compute import SECOND
 from tacit.sim.streams import derive, generator
 from tacit.sim.wire import Message

@@ -25,8 +25,7 @@ from tacit.protocols.experiment.simulated import (
 from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.privacy.spent import Releasing, Spending, Spent, nothing_released
 from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
-from tacit.protocols.rounds.returning import SERVER_LOST
-from tacit.protocols.rounds.rounds import Record, RoundsClient, RoundsServer
+from tacit.protocols.rounds.rounds import SERVER_LOST, Record, RoundsClient, RoundsServer
 from tacit.sim.faults import Fault
 from tacit.sim.trace import Event
 from tacit.sim.world import World

@@ -37,7 +37,6 @@ from tacit.parties.registered import Resting
 from tacit.parties.server import Server
 from tacit.protocols.outcome import Abort, Overtaken, Reason, Withdrawn
 from tacit.protocols.parts import Part
-from tacit.protocols.rounds.returning import NOT_AGAIN, SERVER_LOST, copied
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import MASKED, latest, refuse
 from tacit.protocols.values import BadValues
@@ -45,21 +44,10 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
-    "ENROLL",
-    "ENROLMENT",
-    "NEVER_DRAWN",
-    "SAME_AGAIN",
-    "SPENT",
-    "STANDSTILL",
-    "UNOPENED",
-    "CalledClient",
-    "Enroll",
-    "Enrolled",
-    "Record",
-    "RoundsClient",
-    "RoundsServer",
-    "Settings",
-]
+    "ENROLL", "ENROLMENT", "NEVER_DRAWN", "NOT_AGAIN", "SAME_AGAIN", "SERVER_LOST", "SPENT", "STANDSTILL", "UNOPENED",
+    "CalledClient", "Enroll", "Enrolled", "OnceServer", "Record", "RoundsClient", "RoundsServer", "Settings",
+    "copied",
+]  # fmt: skip
 
 NEVER_DRAWN = "never drawn"
 """The end of the part of a client that was never called to a round."""
@@ -132,6 +120,41 @@ class Settings(Protocol):
     def deadline(self) -> float: ...
     @property
     def patience(self) -> float: ...
+
+
+SERVER_LOST = "the server was lost in it"
+"""The reason why a round was lost."""
+
+NOT_AGAIN = "the server was lost and is back: what it had received is gone, and nobody is asked for it twice"
+"""The reason why a run of one round has ended."""
+
+_BEGUN = "begun"
+
+
+class OnceServer(Server):
+    """A server whose run ends if it comes back after it has sent anything."""
+
+    def send_each(self, receivers: Iterable[str], message: Message) -> None:
+        if self.disk.get(_BEGUN, 0) < self.round:
+            self.disk[_BEGUN] = self.round
+        super().send_each(receivers, message)
+
+    def ends_run(self) -> bool:
+        """Return true if the server comes back to a run that it had begun; all clients are then dismissed."""
+        begun = self.disk.get(_BEGUN, 0)
+        if begun:
+            self.advance(begun + 1, 0)  # to whatever attempt clients are at, what it says is not late
+            self.dismiss(self.clients, NOT_AGAIN, aborted=True)
+        return bool(begun)
+
+
+def copied(value: Any) -> Any:
+    """A copy of `value` with new lists and dicts, which may be changed in place; other objects are shared."""
+    if type(value) is dict:
+        return {key: copied(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(copied(one) for one in value)
+    return value
 
 
 @dataclass(frozen=True)

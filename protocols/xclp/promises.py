@@ -11,7 +11,7 @@ from tacit.protocols import setup
 from tacit.protocols.identities import signing_colluding
 from tacit.protocols.outcome import SERVER_LOST_AT, TOO_FEW
 from tacit.protocols.promises import Affected, Promise, Trial, announced, cut_short, equals_oracle
-from tacit.protocols.rounds.returning import NOT_AGAIN
+from tacit.protocols.rounds.rounds import NOT_AGAIN
 from tacit.protocols.sums.consistency import needed
 
 __all__ = ["BLOCKS", "MASKS_ONCE", "promises_of", "without_block"]

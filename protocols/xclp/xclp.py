@@ -44,8 +44,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.privacy.randomised import HashFlips
-from tacit.protocols.rounds.returning import NOT_AGAIN
-from tacit.protocols.rounds.rounds import CalledClient
+from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.opening import Survivors
