@@ -48,7 +48,7 @@ from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
 from tacit.protocols.privacy.spent import Spent
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
-from tacit.protocols.rounds.endings import EndingsObserver, every_client_lost
+from tacit.protocols.rounds.observer import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient, OnceServer
 from tacit.protocols.setup import Group
 from tacit.protocols.steps import Step

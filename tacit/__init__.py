@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from tacit.protocols.promises import Promise
     from tacit.protocols.registry import add as add_protocol
-    from tacit.protocols.rounds.endings import EndingsObserver
+    from tacit.protocols.rounds.observer import EndingsObserver
     from tacit.protocols.steps import Step
     from tacit.protocols.sums.helper import HelperKeys, SealingKey, from_helper, sealed_for
     from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys

@@ -9,8 +9,7 @@ from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Si
 from tacit.protocols.flower.exchanges import Exchange, RoundRecord
 from tacit.protocols.flower.flower import FlowerClient, FlowerServer
 from tacit.protocols.outcome import Reason, server_lost_at
-from tacit.protocols.rounds.endings import EndingsObserver
-from tacit.protocols.rounds.observer import HeldRound, reported
+from tacit.protocols.rounds.observer import EndingsObserver, HeldRound, reported
 from tacit.sim.faults import Fault
 from tacit.sim.trace import Event
 from tacit.sim.world import World

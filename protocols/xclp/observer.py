@@ -24,7 +24,7 @@ from tacit.protocols.experiment.simulated import (
 )
 from tacit.protocols.outcome import Reason, server_lost_at
 from tacit.protocols.privacy.spent import Releasing, nothing_released
-from tacit.protocols.rounds.endings import EndingsObserver, returned
+from tacit.protocols.rounds.observer import EndingsObserver, returned
 from tacit.protocols.xclp import oracle
 from tacit.protocols.xclp.blocks import NO_POINTS, Hashes, Rows, some_rows
 from tacit.protocols.xclp.label_propagation import propagate

@@ -15,7 +15,7 @@ from tacit.protocols.experiment.experiment import Experiment, Setting, Tables
 from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS, add
-from tacit.protocols.rounds.endings import EndingsObserver
+from tacit.protocols.rounds.observer import EndingsObserver
 from tacit.protocols.steps import Step
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import load
