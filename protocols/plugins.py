@@ -26,9 +26,8 @@ from tacit.parties.learning.spec import LEARNERS, MODELS, ModelSpec
 from tacit.parties.learning.tasks import TASKS, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
 from tacit.protocols.declaration import check_keys
 from tacit.protocols.federated.algorithms import Update
-from tacit.protocols.federated.method import Averaged, Companion
+from tacit.protocols.federated.method import Averaged, Companion, ServerUpdate
 from tacit.protocols.federated.registry import UPDATES
-from tacit.protocols.federated.server_update import ServerUpdate
 from tacit.protocols.own_classes import check_class
 from tacit.protocols.steps import Step
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys

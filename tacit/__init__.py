@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tacit.protocols.declaration import Needs
     from tacit.protocols.experiment.experiment import Experiment, Setting
     from tacit.protocols.experiment.simulated import Simulated
-    from tacit.protocols.federated.server_update import ServerUpdate
+    from tacit.protocols.federated.method import ServerUpdate
     from tacit.protocols.histogram import Histogram
     from tacit.protocols.one_shot import OneShot, Phases
     from tacit.protocols.outcome import Abort

@@ -6,9 +6,8 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
-from tacit.protocols.federated.method import Extra, Method, Options
+from tacit.protocols.federated.method import Extra, Method, Options, ServerUpdate
 from tacit.protocols.federated.registry import Weighting
-from tacit.protocols.federated.server_update import ServerUpdate
 
 __all__ = ["ALGORITHMS", "UPDATES", "Algorithm", "Update"]
 

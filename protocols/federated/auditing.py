@@ -11,8 +11,8 @@ from tacit.parties.learning.vectors import decode
 from tacit.protocols.auditing.findings import Row, ended
 from tacit.protocols.auditing.judging import Verdict, judge
 from tacit.protocols.auditing.sums import Input, RoundSum, Rule, Vector
+from tacit.protocols.federated.method import State
 from tacit.protocols.federated.promises import SentModel, again, begun, layout_of, next_model, plain_average, points_of
-from tacit.protocols.federated.server_update import State
 from tacit.protocols.promises import Trial
 
 __all__ = ["audited_rounds", "audited_rule"]

@@ -16,7 +16,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.local_update import Trained
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.protocols.federated.byzantine import sent_model
-from tacit.protocols.federated.server_update import State, updated
+from tacit.protocols.federated.method import State, updated
 from tacit.protocols.promises import Affected, Promise, Trial
 
 __all__ = [
