@@ -11,7 +11,7 @@ from tacit.parties.client import Client
 from tacit.parties.learning import jobs
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.server import Server
-from tacit.protocols.federated.labelling import PseudoLabels
+from tacit.protocols.federated.method import PseudoLabels
 from tacit.protocols.setup import Group
 from tacit.protocols.xclp import xclp
 from tacit.protocols.xclp.label_propagation import label_by, propagate

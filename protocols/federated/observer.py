@@ -23,7 +23,7 @@ from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
 from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.byzantine import sent_model
-from tacit.protocols.federated.labelling import PseudoLabels
+from tacit.protocols.federated.method import PseudoLabels
 from tacit.protocols.federated.promises import SentModel, close, plain_average, points_of, quantising
 from tacit.protocols.federated.round import Enrolled, TrainingClient, TrainingServer
 from tacit.protocols.privacy.spent import Carried

@@ -59,8 +59,7 @@ from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsifie
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.keys import Training
-from tacit.protocols.federated.labelling import PseudoLabels, by_class
-from tacit.protocols.federated.method import Method, State, updated
+from tacit.protocols.federated.method import Method, PseudoLabels, State, by_class, updated
 from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Opening, Part
 from tacit.protocols.privacy.spent import Carried

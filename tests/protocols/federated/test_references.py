@@ -23,8 +23,7 @@ from tacit.parties.learning.vectors import decode
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.fedavg import FedAvgClient
 from tacit.protocols.federated.fedmatch import FedMatch
-from tacit.protocols.federated.labelling import PseudoLabels
-from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.method import Method, Options, PseudoLabels
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingClient
 from tacit.protocols.xclp import xclp

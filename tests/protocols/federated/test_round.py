@@ -22,8 +22,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.averaging import Averaging, Plain, Record, Update
 from tacit.protocols.federated.fedavg import FedAvgClient, LocalModel, TrainingRound
 from tacit.protocols.federated.labellers import Across, Alone, NetworkLabeller, Once
-from tacit.protocols.federated.labelling import Labeller, PseudoLabels
-from tacit.protocols.federated.method import Method, Options
+from tacit.protocols.federated.method import Labeller, Method, Options, PseudoLabels
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.federated.secure_averages import Secure
