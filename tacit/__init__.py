@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from tacit.parties.client import Client as ClientParty
     from tacit.parties.client import DismissedError
     from tacit.parties.data.dataset import Dataset
-    from tacit.parties.learning.batch import Batch
     from tacit.parties.learning.fits import FitData, FitSettings
-    from tacit.parties.learning.local_update import Active, Addition
+    from tacit.parties.learning.local_update import Active, Addition, Batch
     from tacit.parties.learning.spec import ModelSpec
     from tacit.parties.learning.tasks import Classification, MultiLabel, NextToken, Regression, Task
     from tacit.parties.party import NoAnswer

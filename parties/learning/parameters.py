@@ -34,7 +34,7 @@ import numpy as np
 
 from tacit.parties.learning import networks
 from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
-from tacit.parties.learning.batch import Batch
+from tacit.parties.learning.local_update import Batch
 from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder, quickened
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec

@@ -25,7 +25,7 @@ from tacit.sim.registry import Registry
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import Tensor, nn
-    from tacit.parties.learning.batch import Batch
+    from tacit.parties.learning.local_update import Batch
     from tacit.parties.learning.spec import ModelSpec
 
 __all__ = [
