@@ -1,18 +1,22 @@
 """The network that a run trains, as a small record from which every worker builds the same one."""
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.parties.learning.weights import Weights
 from tacit.sim.registry import Registry, listed_in
-from tacit.sim.setting_error import SettingError
+from tacit.sim.setting_error import Problem, SettingError
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
 
-__all__ = ["LEARNERS", "MODELS", "LearnerError", "ModelError", "ModelKind", "ModelSpec"]
+__all__ = [
+    "KEY", "LEARNERS", "MODELS", "LearnerError", "ModelError", "ModelKind", "ModelSpec", "Weights", "weights_in",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,43 @@ class ModelError(ValueError):
 
 class LearnerError(ValueError):
     """A learner does not fit its options, the points or the model."""
+
+
+KEY = "model.weights"
+"""The key that names the file."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A file with a network's state dict, from which the network begins: its path, and the SHA-256 of its content.
+
+    Every worker that builds the network reads the file, and refuses it if the digest differs.
+    """
+
+    path: str
+    sha256: str
+
+    def check(self) -> None:
+        """Raise Problem if the file cannot be read, or is not the one that the run began with."""
+        if weights_in(self.path) != self:
+            raise Problem(KEY, f"{self.path} has changed since the run began; put the file back")
+
+
+def weights_in(path: str) -> Weights | None:
+    """The file `path` with its digest; None if `path` is empty. Raises Problem if the file cannot be read."""
+    if not path:
+        return None
+    try:
+        known = Path(path).stat()
+        return Weights(path, _sha256(path, known.st_mtime_ns, known.st_size, known.st_ino))
+    except OSError as error:
+        raise Problem(KEY, f"{path} cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=16)
+def _sha256(path: str, *identity: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from tacit.parties.learning.backend import Tensor, nn, torch
 from tacit.parties.learning.extras import require
 from tacit.parties.learning.networks import NeuralNetwork
-from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.spec import KEY, ModelSpec, Weights
 from tacit.parties.learning.vectors import Layout, encode
-from tacit.parties.learning.weights import KEY, Weights
 from tacit.sim.setting_error import Problem
 
 __all__ = ["Named", "load_weights", "own_tensors", "tensors_in", "vector_tensors", "write_safetensors"]

@@ -14,8 +14,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.metrics import has_classes
-from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.weights import weights_in
+from tacit.parties.learning.spec import ModelSpec, weights_in
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.words import WHOLE

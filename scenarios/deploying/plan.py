@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from tacit.parties.learning.weights import weights_in
+from tacit.parties.learning.spec import weights_in
 from tacit.protocols import identity_files
 from tacit.protocols.identities import Identities
 from tacit.scenarios.files.faults import parties_of

@@ -12,9 +12,8 @@ from torch import nn
 from tacit.parties.learning.jobs import initial, write_weights
 from tacit.parties.learning.networks import build
 from tacit.parties.learning.parameters import finished, flatten, load
-from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.spec import ModelSpec, weights_in
 from tacit.parties.learning.state_dict import load_weights, own_tensors
-from tacit.parties.learning.weights import weights_in
 from tacit.sim.setting_error import Problem
 
 SPEC = ModelSpec("fedct_svhn", (1, 8, 8), 3)
