@@ -1,4 +1,15 @@
-"""The labellers that come with Tacit: by the model of the round, by a client's own graph, and by XCLP (`labelling`)."""
+"""The sources of the pseudo-labels of a round.
+
+| labeller | pseudo-labels of a client's points |
+| --- | --- |
+| `NetworkLabeller` | the classes that the model of this round predicts, weighed by its confidence |
+| `Alone` | label propagation among the client's own points, in the features of the model |
+| `Across` | XCLP among the cohort, in the features of the model |
+| `Once` | those of another labeller in the first round, kept from then on |
+
+Paper: Scott, Yeo, Lampert (XCLP), Section 4.2: FedAvg+network, FedAvg+perclientLP and FedAvg+XCLP in `NetworkLabeller`,
+`Alone` and `Across`; FedSem+ in `Once`. A confidence is 1 - entropy / log C.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -11,6 +11,14 @@ it needs; the others do nothing.
 | each batch | `Active.loss`, `.gradients`, `.after_step` | plain gradient descent |
 | client -> server | `Active.finish`, of `Companion.size` bytes | b"" |
 | server, for the next round | `Companion.take` | nothing |
+
+Server updates (`ServerUpdate`): Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 1: with the model
+x_t that a round begins with and the mean of the clients' models, Delta_t = mean - x_t is taken for a negative gradient,
+and
+
+    x_{t+1} = ServerOpt(x_t, -Delta_t, eta, t).
+
+FedAvg is x_{t+1} = x_t + Delta_t. Nothing more travels, so a secure average and noise on it go with any server update.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -9,7 +9,7 @@
 
 P: the bytes of a model, each number in its own width (`vectors.Layout`). What a method adds to training (control
 variates, a teacher) travels beside the model. `fedavg` shows the algorithm, line by line; this module has its messages,
-settings and steps. Pseudo-labels are in `labelling`, averages in `averaging`, the ingredients of algorithms in `method`
+settings and steps. Pseudo-labels are in `labellers`, averages in `averaging`, the ingredients of algorithms in `method`
 and the files named after them.
 
 Papers: McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,

@@ -23,7 +23,11 @@ difference of two sums over different clients reveals one client's values. Clien
 crash: they refuse a call with the model of any earlier round for which they have sent masked values, and one with the
 consensus of such a round whose sum was not reported as done. So a round that would begin with the model of an earlier
 one is not opened: it is lost for that reason, at no cost, and the run completes (`RoundsServer.standstill`).
-"""
+
+A server that was lost in a run and has only its disk continues with the next round, unless it was lost in a round with
+a secure sum. Such a run ends, like a run of a single round: a second sum of the same secrets, over other clients than
+the first, would show the difference, and the first may have been opened before the server was lost. So the round is not
+begun again; clients are dismissed, and need not wait for their deadlines."""
 
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
