@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from tacit.parties.learning.backend import Tensor, nn, seeded, torch
-from tacit.parties.learning.counting import Counts, Pass, counted
 from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.networks import BUILDERS
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.work import embed_work, operations, train_work
+from tacit.parties.learning.work import Counts, Pass, counted, embed_work, operations, train_work
 from tacit.sim.compute import CostTable
 
 
