@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.sim.clock import Environment
-from tacit.sim.machine import Held, Host
-from tacit.sim.pace import Span
+from tacit.sim.machine import Held, Host, Span
 
 __all__ = ["Handler", "Handling"]
 

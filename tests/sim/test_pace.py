@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tacit.sim.loop import SimLoop
-from tacit.sim.pace import Span
+from tacit.sim.machine import Span
 
 factors = st.sampled_from([1.0, 1.5, 2.0, 10.0, math.inf])
 
