@@ -8,13 +8,15 @@ due time; if it is not ready by then, the whole world waits.
 
 import hashlib
 import math
+import os
 import signal
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import resources
@@ -23,7 +25,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tacit.sim import plugged
 from tacit.sim.alike import sharing
-from tacit.sim.cores import uses_all_cores
 from tacit.sim.loop import SimLoop, own_party, own_step
 from tacit.sim.machine import Machine
 from tacit.sim.plugged import executed
@@ -33,25 +34,10 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Trace
 
 __all__ = [
-    "ONE_THREAD",
-    "SECOND",
-    "Computing",
-    "Cost",
-    "CostTable",
-    "Engine",
-    "Free",
-    "Inline",
-    "Machine",
-    "Measured",
-    "Modelled",
-    "Replayed",
-    "StandIns",
-    "Work",
-    "interrupts_held_back",
-    "preloaded",
-    "processor_of",
-    "total_work",
-]
+    "ONE_THREAD", "SECOND", "Computing", "Cost", "CostTable", "Engine", "Free", "Inline", "Machine", "Measured",
+    "Modelled", "Replayed", "StandIns", "Work", "cores", "in_threads", "interrupts_held_back", "on_all_cores",
+    "preloaded", "processor_of", "total_work", "uses_all_cores",
+]  # fmt: skip
 
 R = TypeVar("R")
 
@@ -242,6 +228,59 @@ class Inline:
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Environment variables of workers. They keep a result independent of the number of threads of numeric libraries."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_AHEAD = 2
+"""The number of results that may wait for each core."""
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Apply `function` to each of `items` in parallel, one thread for each core, and yield the results in order.
+
+    Use it for a function of a few large numpy or scipy operations, which release the interpreter lock. Results do not
+    depend on the number of cores if the division into items does not. At most two results a core wait to be taken. An
+    exception of the function is raised where its result is due.
+    """
+    jobs, count = list(items), cores()
+    if count == 1 or len(jobs) < 2:
+        yield from map(function, jobs)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        under_way: deque[Future[R]] = deque()
+        try:
+            for item in jobs:
+                if len(under_way) == _AHEAD * count:
+                    yield under_way.popleft().result()
+                under_way.append(pool.submit(function, item))
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for job in under_way:
+                job.cancel()
+
+
+def on_all_cores(function: F) -> F:
+    """Mark `function`, which divides its work among all cores by itself: as a job it stays in this process."""
+    with suppress(AttributeError):
+        function.__dict__[_MARK] = True
+    return function
+
+
+_MARK = "tacit_on_all_cores"
+
+
+def uses_all_cores(function: Callable[..., Any]) -> bool:
+    """Return true if `function`, or the function of a bound method, is marked by `on_all_cores`."""
+    return bool(getattr(function, _MARK, False))
 
 
 @dataclass

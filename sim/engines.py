@@ -1,7 +1,6 @@
 """The choice of the engine that runs jobs, by its name."""
 
-from tacit.sim.compute import Engine, Inline
-from tacit.sim.cores import cores
+from tacit.sim.compute import Engine, Inline, cores
 
 __all__ = ["ON_RAY", "make_engine", "prepare_engine"]
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from tacit.scenarios.deploying.party import warm_up
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
-from tacit.sim.compute import ONE_THREAD
-from tacit.sim.cores import cores
+from tacit.sim.compute import ONE_THREAD, cores
 
 __all__ = ["measure_costs"]
 

@@ -34,7 +34,7 @@ from tacit.scenarios.files.result import Result
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.running.runner import run
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.cores import cores
+from tacit.sim.compute import cores
 from tacit.sim.handling import Handling
 
 __all__ = ["CASES", "SETTINGS", "Case", "Compared", "LinkSetting", "compare", "deploy", "main"]

@@ -17,7 +17,7 @@ from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import make_console, print_table
 from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.running.workers import in_workers
-from tacit.sim.cores import cores
+from tacit.sim.compute import cores
 from tacit.sim.units import format_duration
 
 __all__ = ["main", "published_main"]

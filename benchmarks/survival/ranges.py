@@ -18,7 +18,7 @@ from tacit.scenarios.console.bars import shown
 from tacit.scenarios.console.table import Column, Table
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.sweeping.survival import survival_of
-from tacit.sim.cores import cores
+from tacit.sim.compute import cores
 
 __all__ = ["Spread", "main", "read_spreads", "spread", "summary"]
 

@@ -24,7 +24,7 @@ from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.running.workers import in_workers
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.scenarios.sweeping.survival import survival_of, wilson
-from tacit.sim.cores import cores
+from tacit.sim.compute import cores
 
 __all__ = ["Compared", "apart", "compared", "main", "read_compared", "really", "share_range", "summary"]
 

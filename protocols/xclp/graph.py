@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tacit.protocols.xclp.blocks import Rows, some_rows
 from tacit.protocols.xclp.lsh import distance_type, unflipped
 from tacit.protocols.xclp.solvers import FACTORED, ConjugateGradients, solver_of, system_of
-from tacit.sim.cores import in_threads
+from tacit.sim.compute import in_threads
 from tacit.sim.hollow import filled, hollow
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.blocks import Blocks
 from tacit.protocols.xclp.graph import Influence, neighbour_graph
 from tacit.protocols.xclp.solvers import FACTORED
-from tacit.sim.cores import on_all_cores
+from tacit.sim.compute import on_all_cores
 from tacit.sim.hollow import array_in, blank, hollow
 from tacit.sim.wire import Message
 

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from tacit.sim.cores import in_threads
+from tacit.sim.compute import in_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array

@@ -110,7 +110,7 @@ def chaos(
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.workers import jobs_of
     from tacit.scenarios.schema.scenario import ScenarioError
-    from tacit.sim.cores import cores
+    from tacit.sim.compute import cores
 
     at_a_time = cores() if jobs is None else jobs_of(jobs)
     console, notes = printing.make_console(), printing.make_console(stderr=True)

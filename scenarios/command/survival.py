@@ -145,7 +145,7 @@ class _Report:
             printing.print_lines(self._console, [f"time      {words}: {of_one}"])
 
     def _at_a_time(self) -> int:
-        from tacit.sim.cores import cores
+        from tacit.sim.compute import cores
 
         return self._jobs if isinstance(self._jobs, int) else cores()
 

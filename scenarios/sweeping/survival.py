@@ -24,7 +24,7 @@ from tacit.scenarios.running.fates import Fate, Watch, fates_of
 from tacit.scenarios.running.kept_fates import Kept
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.scenario import Scenario
-from tacit.sim.cores import cores
+from tacit.sim.compute import cores
 
 __all__ = [
     "COSTS", "FIGURES", "FOR_COSTS", "SHARE", "Figure", "Survival", "choose", "enough_runs", "exact_odds", "left_open",

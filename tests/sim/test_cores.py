@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tacit.sim import cores
-from tacit.sim.cores import in_threads, on_all_cores, uses_all_cores
+from tacit.sim.compute import in_threads, on_all_cores, uses_all_cores
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
