@@ -45,8 +45,7 @@ from tacit.parties import server
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.presence import BEAT, Heartbeat
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Experiment, Parts, Setting
 from tacit.protocols.parts import (
     Among,
     Choice,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.parts import Among, Found, Opening, Phase, SumBounds, Taken
 from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
 from tacit.protocols.privacy.spending import finite, seeded_caveats

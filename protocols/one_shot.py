@@ -39,8 +39,7 @@ from tacit.parties.server import Loss, Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.experiment.experiment import Setting, Tables
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts, Setting, Tables
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.histogram import Histogram, NoisyHistograms, fewest
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at

@@ -38,7 +38,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
 from tacit.protocols.crypto.words import packed_bytes
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Parts
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.steps import Step
 from tacit.sim.wire import Message

@@ -19,8 +19,7 @@ from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.declaration import by_name
-from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Parts, Setting
 from tacit.protocols.one_shot import Enrolment, Found, OneRound, OneShot
 from tacit.protocols.parts import Among, Choice, Opening, Part, Stated, SumBounds, Taken
 from tacit.protocols.privacy.spending import asked, noise_cautions

@@ -47,8 +47,7 @@ from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs, by_name
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Experiment, Parts, Setting
 from tacit.protocols.experiment.probe import Probe, probe_of
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.byzantine import affected_byzantine, check_byzantine

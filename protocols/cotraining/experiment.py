@@ -25,8 +25,7 @@ from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer,
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
-from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts, Setting
 from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.federated.experiment import model_of

@@ -14,7 +14,7 @@ from tacit.parties.life import Present
 from tacit.parties.server import Loss
 from tacit.protocols.cotraining.evaluation import tested_of
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, Record
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.experiment.simulated import CLIENTS, prefixed, shown_of_clients
 from tacit.protocols.rounds.observer import HeldRound, RoundsObserver, testing_points
 from tacit.protocols.rounds.rounds import Enrolled

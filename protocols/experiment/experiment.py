@@ -4,29 +4,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
 from tacit.parties.datasets.content import Report
 from tacit.parties.device import Device
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.registered import Registered
-from tacit.protocols.experiment.parts import Parts
 from tacit.protocols.experiment.simulated import Ended, Ending, ResultFields, Simulated, Strike
 from tacit.sim.faults import Fault
 from tacit.sim.world import World
 
 __all__ = [
-    "Checkpointable",
-    "EndingReporter",
-    "Experiment",
-    "Observer",
-    "PartialReporter",
-    "Progress",
-    "Setting",
-    "Tables",
-    "silent",
-]
+    "Checkpointable", "Dealt", "EndingReporter", "Experiment", "Observer", "PartialReporter", "Parts", "Progress",
+    "Setting", "Tables", "silent",
+]  # fmt: skip
 
 AWAKE = 200
 """The most clients that stay in memory while they rest: making one again takes a tenth of a millisecond."""
@@ -40,6 +33,30 @@ Progress = Callable[[str], AbstractContextManager[Report]]
 def silent(title: str) -> AbstractContextManager[Report]:
     """A `Progress` that shows nothing."""
     return nullcontext(lambda what, done, of: None)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The points of a run. `held` are the clients'. `test` and `validation` are held out; None if there are none.
+
+    `public` are points that all parties know. If the run is attacked, `outside` are points that nobody has, for the
+    attacker to ask about, and `attacker` is the attacker's data, as many points as all others together.
+    """
+
+    held: Dataset
+    test: Dataset | None = None
+    validation: Dataset | None = None
+    outside: Dataset | None = None
+    attacker: Dataset | None = None
+    public: Dataset | None = None
+
+
+class Dealt(NamedTuple):
+    """The points of each client by its name, the devices and links of all parties, and all points of the run."""
+
+    shards: Mapping[str, Shard]
+    fleet: Fleet
+    parts: Parts
 
 
 class Tables(Protocol):

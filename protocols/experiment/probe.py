@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data.splits import Shard
 from tacit.parties.datasets.content import Points
-from tacit.protocols.experiment.experiment import Tables
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts, Tables
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.experiment.probe import Probe
 from tacit.protocols.experiment.signals import AttackedMessages, Probabilities, Reader
 from tacit.protocols.federated.experiment import model_of

@@ -16,8 +16,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.extras import ACCOUNTING, ADAM, TORCH
 from tacit.parties.learning.local_update import LocalKeys
 from tacit.protocols.declaration import Declaration, Needs, by_name
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Experiment, Parts, Setting
 from tacit.protocols.federated.algorithms import ALGORITHMS
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, affected_byzantine, check_byzantine
 from tacit.protocols.federated.checks import check_training, training_memory

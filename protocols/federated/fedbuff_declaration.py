@@ -12,8 +12,7 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.learning.local_update import LocalKeys
 from tacit.parties.learning.vectors import decode
 from tacit.protocols.declaration import by_name
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Experiment, Parts, Setting
 from tacit.protocols.experiment.signals import AttackedMessages
 from tacit.protocols.federated import fedbuff
 from tacit.protocols.federated.attack import attacked_models

@@ -7,8 +7,7 @@ from typing import Any
 
 from tacit.parties.data.splits import Shard, counted
 from tacit.protocols.declaration import Declaration, Needs, by_name
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Experiment, Parts, Setting
 from tacit.protocols.federated.declaration import FEDAVG_PAPERS, FEDPROP_PAPER, RANDOMISED_LABELS, FederatedTraining
 from tacit.protocols.federated.experiment import (
     settings_of,

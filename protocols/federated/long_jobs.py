@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
-from tacit.protocols.experiment.parts import Dealt
+from tacit.protocols.experiment.experiment import Dealt
 from tacit.protocols.federated.experiment import settings_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.round import most_called

@@ -19,7 +19,7 @@ from tacit.parties.learning.tasks import task_of
 from tacit.parties.learning.vectors import decode
 from tacit.parties.life import Present
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.experiment.simulated import ACCURACY, CLIENTS, FIT, prefixed, shown_of_clients
 from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.byzantine import sent_model

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import jobs
 from tacit.parties.life import Present
-from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts, Setting
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated, accuracy, balanced_accuracy
 from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.evaluation import EvaluatingClient, EvaluatingServer

@@ -18,7 +18,7 @@ from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.words import Quantised
-from tacit.protocols.experiment.parts import Dealt
+from tacit.protocols.experiment.experiment import Dealt
 from tacit.protocols.federated.averaging import Averages, Expected, Update
 from tacit.protocols.federated.drawn import cohorts_of, drawn_notes
 from tacit.protocols.identities import is_signed, signing_colluding

@@ -10,8 +10,7 @@ from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.auditing.findings import Audit, Watch
 from tacit.protocols.auditing.sums import Rule
 from tacit.protocols.declaration import Declaration, Needs, Opened, by_name
-from tacit.protocols.experiment.experiment import Setting
-from tacit.protocols.experiment.parts import Dealt
+from tacit.protocols.experiment.experiment import Dealt, Setting
 from tacit.protocols.flower import flower
 from tacit.protocols.flower.apps import code_of, read_app
 from tacit.protocols.flower.auditing import audit_app

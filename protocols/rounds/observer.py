@@ -14,7 +14,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.device import Device
 from tacit.parties.life import Present
 from tacit.parties.server import Loss, Server
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.experiment.simulated import (
     SHOWN,
     Ended,

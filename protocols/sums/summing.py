@@ -17,7 +17,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
 from tacit.protocols.crypto.words import Quantised
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.parts import Among, Choice, Found, Opening, SumBounds, Taken

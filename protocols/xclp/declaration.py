@@ -15,8 +15,7 @@ from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER, SERVER, Fleet
 from tacit.protocols import setup
 from tacit.protocols.declaration import Declaration, Needs, by_name
-from tacit.protocols.experiment.experiment import Experiment, Setting
-from tacit.protocols.experiment.parts import Dealt, Parts
+from tacit.protocols.experiment.experiment import Dealt, Experiment, Parts, Setting
 from tacit.protocols.parts import Among, Choice, Part, Taken
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spent import randomised_cautions

@@ -45,7 +45,7 @@ from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.server import Server
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.sizes import text
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.parts import Among, Opening, Part, SumBounds, Taken

@@ -32,8 +32,7 @@ from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
-from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Checkpointable, Parts, Setting, parties_in
 from tacit.protocols.identities import Identities, given
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS

@@ -20,7 +20,7 @@ from tacit.parties.datasets.error import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.tasks import TASKS, task_of
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
 from tacit.scenarios.schema.scenario import Data, Public, Scenario, ScenarioError

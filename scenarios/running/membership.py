@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.experiment.probe import NOBODY, Probe, probe_of, shadowed
 from tacit.protocols.experiment.signals import Received, Way, received, signals
 from tacit.protocols.registry import PROTOCOLS

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard
-from tacit.protocols.experiment.experiment import AWAKE
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import AWAKE, Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.shares import rounded_up

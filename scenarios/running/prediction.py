@@ -14,7 +14,7 @@ from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.fleet.energy import Energy, EnergyMeter
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.server import Loss
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.plugins import failure_reason

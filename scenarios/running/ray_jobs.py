@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import parts_at_hand, parts_of
 from tacit.scenarios.running.folder import Files, packed

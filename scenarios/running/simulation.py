@@ -15,8 +15,7 @@ from tacit.parties.learning.tasks import task_of
 from tacit.parties.life import Present
 from tacit.parties.playing import Begin, play
 from tacit.parties.registered import Registered
-from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Setting, parties_in
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Checkpointable, EndingReporter, Parts, Setting, parties_in
 from tacit.protocols.experiment.simulated import ACCURACY, Ended, Ending, Simulated
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS

@@ -11,8 +11,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.server import Server
 from tacit.protocols.declaration import Declaration
-from tacit.protocols.experiment.experiment import Experiment, Setting, Tables
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Experiment, Parts, Setting, Tables
 from tacit.protocols.experiment.simulated import Simulated
 from tacit.protocols.registry import PROTOCOLS, add
 from tacit.protocols.rounds.observer import EndingsObserver

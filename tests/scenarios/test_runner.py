@@ -15,7 +15,7 @@ import pytest
 import tacit
 from tacit import Data, Expect, Result, Scenario, ScenarioError, Watch, load, run
 from tacit.parties.fleet.fleet import Fleet
-from tacit.protocols.experiment.parts import Parts
+from tacit.protocols.experiment.experiment import Parts
 from tacit.scenarios.files import splits
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running import runner as running
