@@ -53,11 +53,11 @@ from tacit.protocols.federated.averaging import (
     Hiding,
     Plain,
     Record,
+    SummedFigures,
     Update,
 )
 from tacit.protocols.federated.byzantine import FalseUpdate, falsified, falsified_work
 from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalModel, TrainingRound, Usable
-from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.keys import Training
 from tacit.protocols.federated.method import Method, PseudoLabels, State, by_class, updated
 from tacit.protocols.outcome import Abort, Reason, Withdrawn

@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 from tacit import Result, ScenarioError, load, predict, run
 from tacit.parties.learning import jobs
 from tacit.protocols.crypto.words import Quantised
-from tacit.protocols.federated.averaging import Averages
+from tacit.protocols.federated.averaging import Averages, SummedFigures
 from tacit.protocols.federated.evaluation import ModelToTest
-from tacit.protocols.federated.figures import SummedFigures
 from tacit.protocols.federated.observer import TrainedRound
 from tacit.scenarios.command.main import app
 from tacit.scenarios.running.continuing import continue_for
