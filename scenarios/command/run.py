@@ -218,8 +218,7 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
     from tacit.scenarios.console import printing
     from tacit.scenarios.reporting import printed
     from tacit.scenarios.running import runner
-    from tacit.scenarios.running.disk import disk_problem
-    from tacit.scenarios.running.folder import byte_rows
+    from tacit.scenarios.running.folder import byte_rows, disk_problem
     from tacit.scenarios.running.outlook import cautions
     from tacit.scenarios.testing.outcomes import problems_of
 

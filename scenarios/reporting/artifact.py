@@ -26,8 +26,7 @@ from tacit.scenarios.files.reading import table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import BUILD, Packed, appendix, only_for
 from tacit.scenarios.reporting.methods import methods
-from tacit.scenarios.running.disk import disk_problem
-from tacit.scenarios.running.folder import FolderError, read_result
+from tacit.scenarios.running.folder import FolderError, disk_problem, read_result
 from tacit.scenarios.running.whole import check_whole, sha256_of
 from tacit.scenarios.sweeping.folder import NAME as SWEEP
 from tacit.scenarios.sweeping.folder import runs_of

@@ -8,8 +8,7 @@ from tacit.scenarios.console.table import Table, columns_of
 from tacit.scenarios.reporting.html import Html, details, element, facts, join, of_table, quantity
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.reporting.recorded import BROKEN_OFF, UNDER_WAY, RecordedRun
-from tacit.scenarios.running.disk import disk_problem
-from tacit.scenarios.running.folder import FolderError, Loss
+from tacit.scenarios.running.folder import FolderError, Loss, disk_problem
 from tacit.scenarios.running.outlook import cautions
 from tacit.scenarios.schema.scenario import Expect
 from tacit.scenarios.seeing.absences import Absence, grouped

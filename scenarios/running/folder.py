@@ -40,7 +40,6 @@ from tacit.protocols.experiment.simulated import ACCURACY, Prediction
 from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import MODEL, Result
-from tacit.scenarios.running.disk import Reserve, disk_problem
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
 from tacit.scenarios.schema.scenario import Scenario
@@ -49,30 +48,18 @@ from tacit.sim.private_files import open_private
 if sys.platform != "win32":
     import fcntl
 
+import contextlib
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
 __all__ = [
-    "CHECKPOINT",
-    "LAST",
-    "LASTING",
-    "ByteRow",
-    "Files",
-    "FolderError",
-    "FormulaError",
-    "Loss",
-    "Result",
-    "RunFolder",
-    "byte_rows",
-    "discard_unwritten",
-    "ending_of",
-    "formula_errors",
-    "locked",
-    "message_bytes",
-    "new_folder",
-    "packed",
-    "read_result",
-    "remarks_on",
-    "scenario_text",
-    "unpack",
-]
+    "CHECKPOINT", "LAST", "LASTING", "ByteRow", "Files", "FolderError", "FormulaError", "Loss", "Reserve", "Result",
+    "RunFolder", "byte_rows", "discard_unwritten", "disk_problem", "ending_of", "formula_errors", "locked",
+    "message_bytes", "new_folder", "packed", "read_result", "remarks_on", "scenario_text", "unpack", "writing",
+]  # fmt: skip
 
 
 S = TypeVar("S", bound=Struct)
@@ -138,6 +125,54 @@ def _remove_run(path: Path) -> None:
         raise FolderError(f"{path}: it has no scenario.toml and run.sqlite of a run; {allowed}")
     with locked(path):
         shutil.rmtree(path)
+
+
+_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_NAMES = ("SQLITE_FULL", "SQLITE_IOERR")
+_ROOM = 2**16
+
+
+def disk_problem(error: BaseException | None) -> str | None:
+    """The message of `error` if the disk is full or cannot be written to; None for other errors."""
+    if isinstance(error, OSError) and error.errno in _NUMBERS:
+        return error.strerror or str(error)
+    if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorname", "").startswith(_NAMES):
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name `path` in the OSError of a full disk: that of a write names no file, and that of a copy names its source."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NUMBERS:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+class Reserve:
+    """A file at `path` that occupies space on the disk until it is released.
+
+    Raises OSError if there is not enough space.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with writing(path.parent), path.open("wb") as file:
+                file.write(os.urandom(_ROOM))  # a file system may store zeros without using space
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Remove the file. May be called twice."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 class RunFolder:

@@ -24,9 +24,8 @@ from tacit.scenarios.files.reading import Source, load, read, table_of_run
 from tacit.scenarios.files.result import MODEL, Vulnerability
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
-from tacit.scenarios.running.disk import disk_problem
 from tacit.scenarios.running.environment import environment, version
-from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, new_folder
+from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, disk_problem, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.memory import peak_memory
 from tacit.scenarios.running.outlook import cautions

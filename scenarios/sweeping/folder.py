@@ -11,9 +11,8 @@ import msgspec
 import tomli_w
 
 from tacit.scenarios.files.plugins import with_copies
-from tacit.scenarios.running.disk import writing
 from tacit.scenarios.running.environment import version
-from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result, scenario_text
+from tacit.scenarios.running.folder import FolderError, Result, ending_of, read_result, scenario_text, writing
 from tacit.scenarios.sweeping.runs import Plan
 
 __all__ = ["NAME", "Asked", "ended", "expanded", "pinned", "read_options", "runs_of", "unpinned", "write_options"]

@@ -24,8 +24,7 @@ from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.console.table import Table, as_csv
 from tacit.scenarios.files.list_fields import label
 from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
-from tacit.scenarios.running.disk import writing
-from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack
+from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack, writing
 from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folder, on_ray
 from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume
 from tacit.scenarios.running.workers import Jobs, in_workers

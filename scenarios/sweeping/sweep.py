@@ -10,8 +10,7 @@ import msgspec
 from tacit.scenarios.files.arguments import check_count, check_type, check_types
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.result import data_frame
-from tacit.scenarios.running.disk import writing
-from tacit.scenarios.running.folder import Result, locked, new_folder, scenario_text
+from tacit.scenarios.running.folder import Result, locked, new_folder, scenario_text, writing
 from tacit.scenarios.running.runner import INTERRUPTED
 from tacit.scenarios.running.workers import Jobs, check_jobs
 from tacit.scenarios.schema.keys import toml

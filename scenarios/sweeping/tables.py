@@ -21,8 +21,7 @@ from tacit.scenarios.console import kinds, printing
 from tacit.scenarios.console.table import Table, as_csv, as_markdown, columns_of
 from tacit.scenarios.files.reading import Loaded, Source, read
 from tacit.scenarios.files.table_layout import Claim, Layout, Place
-from tacit.scenarios.running.disk import writing
-from tacit.scenarios.running.folder import FolderError, Result
+from tacit.scenarios.running.folder import FolderError, Result, writing
 from tacit.scenarios.sweeping.runs import FIGURES, Plan, fields, folder_name
 
 __all__ = [
