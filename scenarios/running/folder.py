@@ -48,12 +48,7 @@ from tacit.sim.private_files import open_private
 if sys.platform != "win32":
     import fcntl
 
-import contextlib
 import errno
-import os
-import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 
 __all__ = [
     "CHECKPOINT", "LAST", "LASTING", "ByteRow", "Files", "FolderError", "FormulaError", "Loss", "Reserve", "Result",

@@ -9,7 +9,7 @@ from scipy.sparse import csc_array, eye_array
 from tacit.protocols.xclp import solvers
 from tacit.protocols.xclp.graph import Influence, class_scores, contribution, neighbour_graph
 from tacit.protocols.xclp.lsh import distances
-from tacit.sim import cores
+from tacit.sim import compute
 
 
 def graph(size: int, k: int, seed: int, spread: float = 0.3) -> "csc_array[np.float64]":
@@ -55,7 +55,7 @@ def test_a_solution_does_not_depend_on_the_number_of_cores(kind, monkeypatch):
     right = np.eye(900)[:, :200]
     found = []
     for count in (1, 3):
-        monkeypatch.setattr(cores, "cores", lambda count=count: count)
+        monkeypatch.setattr(compute, "cores", lambda count=count: count)
         found.append(solver_of(kind, of, 0.99).solve(right))
     assert np.array_equal(*found)
 
