@@ -29,8 +29,8 @@ from tacit.scenarios.files.table_layout import Place
 from tacit.scenarios.running import runner
 from tacit.scenarios.running.checkpoint import check_unfinished, read_checkpoint
 from tacit.scenarios.running.folder import Result
-from tacit.scenarios.running.memory import peak_memory
 from tacit.scenarios.running.outlook import cautions
+from tacit.scenarios.running.prediction import peak_memory
 from tacit.scenarios.running.runner import Watch
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.keys import similar

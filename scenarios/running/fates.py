@@ -9,8 +9,7 @@ from msgspec import Struct, structs
 from tacit.protocols.outcome import Reason
 from tacit.scenarios.files.odds import rounds_needed
 from tacit.scenarios.files.plugins import failure_reason
-from tacit.scenarios.running.memory import predicted_memory
-from tacit.scenarios.running.prediction import energy_meter
+from tacit.scenarios.running.prediction import energy_meter, predicted_memory
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.setting_error import Problem

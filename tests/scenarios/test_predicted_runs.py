@@ -13,8 +13,7 @@ from tacit.parties.learning.extras import TORCH
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.files.splits import material_of
-from tacit.scenarios.running.memory import predicted_memory
-from tacit.scenarios.running.prediction import predict_run
+from tacit.scenarios.running.prediction import predict_run, predicted_memory
 from tests import warm
 
 UNDISTURBED = ["fault=[]", "network.loss=0.0", 'engine="inline"', "expect={}"]
