@@ -28,9 +28,8 @@ from tacit.scenarios.running.environment import environment, version
 from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, disk_problem, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.outlook import cautions
-from tacit.scenarios.running.participants import keep_participants, recording_of
 from tacit.scenarios.running.prediction import client_seconds, energy_of, payloads_of, peak_memory
-from tacit.scenarios.running.recorder import Ending, Recorder
+from tacit.scenarios.running.recorder import Ending, Recorder, keep_participants, recording_of
 from tacit.scenarios.running.simulation import Simulated, Simulation, score_of
 from tacit.scenarios.running.whole import written_first
 from tacit.scenarios.schema.keys import toml
