@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.scenarios.chaos.drawing import Draw, DrawEachRound
-from tacit.scenarios.files.faults import matching
+from tacit.scenarios.files.fault_checks import matching
 from tacit.sim.faults import (
     Corrupt,
     Crash,

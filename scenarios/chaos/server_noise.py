@@ -27,7 +27,7 @@ from tacit.protocols.outcome import Abort
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.values import BadValues
-from tacit.scenarios.files.faults import steps_of
+from tacit.scenarios.files.fault_checks import steps_of
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Crash

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import NODEFAULT, structs
 
 from tacit.scenarios.chaos.schedules import Schedule
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.fault_checks import faults_of
 from tacit.sim.faults import Crash, Fault
 
 __all__ = ["shrink"]

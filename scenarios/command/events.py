@@ -79,7 +79,7 @@ def events(
 
 def _check_party(folder: Path, party: str) -> None:
     """Raise FolderError for a party that the run in `folder` does not have."""
-    from tacit.scenarios.files.faults import parties_of
+    from tacit.scenarios.files.fault_checks import parties_of
     from tacit.scenarios.files.reading import read
     from tacit.scenarios.running.folder import FolderError
 

@@ -14,7 +14,7 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.deploying.gathered import Gathered, gather_events, parts_in
 from tacit.scenarios.deploying.plain_state import Ending, read_ending, restore_ending, seen_by_observer
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.fault_checks import faults_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.folder import FolderError, Result, RunFolder

@@ -46,7 +46,7 @@ from tacit.scenarios.deploying.plain_state import (
     seen_by_observer,
     write_ending,
 )  # fmt: skip
-from tacit.scenarios.files.faults import faults_of, population_of
+from tacit.scenarios.files.fault_checks import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import data_of, featured, parts_of, split
 from tacit.scenarios.running.process import one_thread

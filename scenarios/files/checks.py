@@ -22,8 +22,8 @@ from tacit.scenarios.files.fault_checks import (
     check_party,
     fault_cautions,
     read_text,
+    steps_of,
 )
-from tacit.scenarios.files.faults import steps_of
 from tacit.scenarios.files.splits import Material, alpha_of, at_data_key, dealt, fleet_of, material_of, split_data
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError

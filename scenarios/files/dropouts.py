@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from tacit.scenarios.files.fault_checks import check_party
-from tacit.scenarios.files.faults import matching, parties, steps_of
+from tacit.scenarios.files.fault_checks import check_party, matching, parties, steps_of
 from tacit.scenarios.schema.keys import similar, toml
 from tacit.scenarios.schema.option_names import called
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError

@@ -21,7 +21,7 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
 from tacit.scenarios.files.checks import is_hollow
-from tacit.scenarios.files.faults import faults_of, population_of
+from tacit.scenarios.files.fault_checks import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects

@@ -22,7 +22,7 @@ from tacit.scenarios.chaos.report import failure_lines, write_findings
 from tacit.scenarios.chaos.schedules import random_schedules, single_crashes, text
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.faults import faults_of
+from tacit.scenarios.files.fault_checks import faults_of
 from tacit.scenarios.schema.scenario import Fault, ScenarioError
 from tacit.sim.faults import KINDS, PartyFault
 from tacit.sim.trace import Event, Trace

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.fault_checks import messages_of
-from tacit.scenarios.files.faults import faults_of, steps_of
+from tacit.scenarios.files.fault_checks import faults_of, messages_of, steps_of
 from tacit.scenarios.files.reading import checked
 from tacit.scenarios.schema.scenario import ProtocolKeys
 from tacit.sim import faults as sim

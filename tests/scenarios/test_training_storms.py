@@ -9,7 +9,7 @@ import pytest
 from tacit import Data, Fault, Model, Network, ProtocolKeys, Scenario, Training, run
 from tacit.protocols.registry import using
 from tacit.protocols.rounds.rounds import SAME_AGAIN
-from tacit.scenarios.files.faults import steps_of
+from tacit.scenarios.files.fault_checks import steps_of
 from tacit.scenarios.schema.scenario import Cotraining, Learner, Public
 
 CLIENTS = 5
