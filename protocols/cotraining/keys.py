@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 from msgspec import Meta
 
 from tacit.parties.learning.spec import LEARNERS
-from tacit.protocols.cotraining.registry import COUNTINGS
 from tacit.protocols.federated.keys import TrainingTables
+from tacit.protocols.sums.registry import NamedSums
 from tacit.sim.table import Keys, about, joined
 
 __all__ = [
-    "CommunicationKeys", "ConsensusKeys", "Cotraining", "CotrainingTables", "Learner", "Public", "VotesKeys",
+    "COUNTINGS", "CommunicationKeys", "ConsensusKeys", "Cotraining", "CotrainingTables", "Learner", "Public",
+    "VotesKeys",
 ]  # fmt: skip
+
+
+COUNTINGS = NamedSums("tacit.protocols.cotraining.secure_votes", "COUNTINGS", ("plain",), ("prio3",))
+"""The values of `cotraining.votes`."""
 
 
 class Public(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
