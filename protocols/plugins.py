@@ -34,7 +34,7 @@ from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys
 from tacit.protocols.sums.registry import SUMS, own_keys
 from tacit.protocols.sums.sum import Requests, Sum
 from tacit.protocols.xclp.hamming import SecureHamming
-from tacit.protocols.xclp.registry import ROW_SUMS, VARIANTS
+from tacit.protocols.xclp.keys import ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.rowsums import STEPS, SecureRowSums
 from tacit.protocols.xclp.variants import Beside, HammingOptions, RowSums, Variant
 from tacit.sim.table import joined

@@ -20,7 +20,7 @@ from tacit.protocols.federated.keys import (
 from tacit.protocols.federated.round import LABEL, Called, Calling
 from tacit.protocols.parts import Among, Part, Taken
 from tacit.protocols.xclp.declaration import XCLP_PAPERS, Compared, NeighbourGraph, Propagation
-from tacit.protocols.xclp.registry import ROW_SUMS
+from tacit.protocols.xclp.keys import ROW_SUMS
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 
 __all__ = ["DECLARATIONS", "LabelledTraining", "TrainingThenPrediction"]

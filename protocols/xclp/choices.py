@@ -7,9 +7,8 @@ from types import MappingProxyType
 from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.released import flip_of
 from tacit.protocols.xclp.hamming import Hamming
-from tacit.protocols.xclp.keys import ProtocolKeys, XclpTables
+from tacit.protocols.xclp.keys import RECOVERIES, VARIANTS, ProtocolKeys, XclpTables
 from tacit.protocols.xclp.recipe import RECIPES
-from tacit.protocols.xclp.registry import RECOVERIES, VARIANTS
 from tacit.protocols.xclp.variants import options_of
 from tacit.protocols.xclp.xclp import Parameters
 from tacit.sim.toml_text import toml

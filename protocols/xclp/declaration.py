@@ -24,10 +24,9 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums.keys import SumKeys
 from tacit.protocols.xclp import influence
 from tacit.protocols.xclp.choices import hamming_payloads, options_of, parameters_of, shown, variant_of
-from tacit.protocols.xclp.keys import XclpTables
+from tacit.protocols.xclp.keys import RECOVERIES, ROW_SUMS, VARIANTS, XclpTables
 from tacit.protocols.xclp.observer import Observer
 from tacit.protocols.xclp.promises import promises_of
-from tacit.protocols.xclp.registry import RECOVERIES, ROW_SUMS, VARIANTS
 from tacit.protocols.xclp.rowsums_by_sum import BySum, RowsHelper
 from tacit.protocols.xclp.solvers import FACTORED
 from tacit.protocols.xclp.variants import BYTES_PER_PAIR
