@@ -11,8 +11,7 @@ from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, moved, similar, structure, toml
-from tacit.scenarios.schema.scenario import ScenarioError
-from tacit.scenarios.schema.table import ScenarioFile
+from tacit.scenarios.schema.scenario import ScenarioError, ScenarioFile
 from tacit.sim.faults import DEFAULT_KIND, KINDS, FaultError, unfit
 
 __all__ = ["Table", "converted"]

@@ -29,8 +29,7 @@ from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
 from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.schema.keys import keys, kind_of, moved, named, of_all, own_names, similar, structure, toml
 from tacit.scenarios.schema.option_names import called, either
-from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
-from tacit.scenarios.schema.table import OWN, ScenarioFile
+from tacit.scenarios.schema.scenario import OWN, Scenario, ScenarioError, ScenarioFile, as_table
 from tacit.sim.table import Keys
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from msgspec import Struct
 from tacit.scenarios.files.result import Result
 from tacit.scenarios.schema.keys import moved, similar, toml
 from tacit.scenarios.schema.option_names import called, either
-from tacit.scenarios.schema.scenario import ScenarioError
-from tacit.scenarios.schema.table import Part, ScenarioFile, Table
+from tacit.scenarios.schema.scenario import Part, ScenarioError, ScenarioFile, Table
 
 __all__ = ["Claim", "Layout", "Place", "flat", "layout_of"]
 

@@ -13,8 +13,7 @@ from msgspec import inspect as types
 
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.protocols.sums.registry import own_keys
-from tacit.scenarios.schema.scenario import ProtocolKeys, SumKeys
-from tacit.scenarios.schema.table import ScenarioFile
+from tacit.scenarios.schema.scenario import ProtocolKeys, ScenarioFile, SumKeys
 from tacit.sim import plugged
 from tacit.sim.faults import DEFAULT_KIND
 from tacit.sim.registry import similar
