@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.data.dataset import FORMS, Dataset
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 
 __all__ = ["LARGEST", "check_alike", "check_form", "check_part", "check_sites", "checked", "order_problem"]
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.datasets.content import Points
-from tacit.parties.datasets.error import DataError, DataSettingError
+from tacit.parties.datasets.content import DataError, DataSettingError, Points
 
 __all__ = ["FORMS", "Dataset", "as_features"]
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.datasets import store
-from tacit.parties.datasets.content import Points, Report, quiet
-from tacit.parties.datasets.error import DataSettingError
+from tacit.parties.datasets.content import DataSettingError, Points, Report, quiet
 from tacit.parties.learning.extras import EFFICIENTNET, MINILM, require
 
 __all__ = ["FEATURES", "FeatureKind", "features_of"]

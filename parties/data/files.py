@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.data import checking
 from tacit.parties.data.dataset import Dataset
-from tacit.parties.datasets.content import Points
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError, Points
 
 if TYPE_CHECKING:
     import _csv

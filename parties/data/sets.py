@@ -18,8 +18,7 @@ from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.files import load_file
 from tacit.parties.datasets import store
 from tacit.parties.datasets.catalogue import BUNDLED, CATALOGUE, About
-from tacit.parties.datasets.content import Content, Part, looking_random
-from tacit.parties.datasets.error import DataError, DataSettingError, MissingDataError
+from tacit.parties.datasets.content import Content, DataError, DataSettingError, MissingDataError, Part, looking_random
 from tacit.parties.learning.extras import MissingExtra
 from tacit.sim.compute import interrupts_held_back
 from tacit.sim.plugged import PluginError, place_in

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.parties.data.dataset import Dataset, as_features
-from tacit.parties.datasets.content import Points
-from tacit.parties.datasets.error import DataError, DataSettingError
+from tacit.parties.datasets.content import DataError, DataSettingError, Points
 from tacit.sim.streams import generator
 
 __all__ = [

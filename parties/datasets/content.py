@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Content", "Part", "Points", "Report", "looking_random", "quiet"]
+from tacit.sim.setting_error import SettingError
+
+__all__ = [
+    "Content", "DataError", "DataSettingError", "MissingDataError", "Part", "Points", "Report", "looking_random",
+    "quiet",
+]  # fmt: skip
 
 MINI_SIDE = 84
 ISIC_SIDE = 128
@@ -93,3 +98,15 @@ def _update(result: "hashlib._Hash", array: NDArray[Any]) -> None:
             result.update(len(encoded).to_bytes(8, "little") + encoded)
     else:
         result.update(np.ascontiguousarray(array).data)
+
+
+class DataError(ValueError):
+    """The data, or a request for them, is invalid; the message names the place and what is allowed, in one line."""
+
+
+class DataSettingError(SettingError, DataError):
+    """A setting of the data has an invalid value, or one that does not suit these data."""
+
+
+class MissingDataError(DataError):
+    """A known data set is not on this machine; the message names the command that fetches it."""

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from tacit.parties.datasets import store
 from tacit.parties.datasets.catalogue import CATALOGUE, Entry
-from tacit.parties.datasets.content import Content, Report, quiet
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, DataError, Report, quiet
 from tacit.parties.datasets.ways import Way
 
 __all__ = ["fetch", "own_folder"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 
 __all__ = ["broken", "contents", "find"]
 

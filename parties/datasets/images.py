@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.datasets.content import ISIC_SIDE, MINI_SIDE, Content, Part, Report
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import ISIC_SIDE, MINI_SIDE, Content, DataError, Part, Report
 from tacit.parties.datasets.files import broken, contents, find
 
 __all__ = [

@@ -23,8 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.datasets.content import Content, Part, Points
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, DataError, Part, Points
 
 __all__ = ["Stored", "folder", "keep", "locked", "present", "root", "stored", "workplace"]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tacit.parties.datasets.content import Content, Part, Report
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, DataError, Part, Report
 from tacit.parties.datasets.files import broken, find
 
 __all__ = ["read_adult", "read_covertype", "read_imdb", "read_keel", "read_mushroom", "read_wine", "read_wine_colour"]

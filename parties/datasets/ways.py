@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from tacit.parties.datasets.content import Report
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError, Report
 
 __all__ = ["Apt", "Npm", "Pip", "Upstream", "Way"]
 

@@ -135,7 +135,7 @@ def _write(
 
     `left_out`: a list to which `read` adds a message for each phone that it leaves out. Raises DataError.
     """
-    from tacit.parties.datasets.error import DataError
+    from tacit.parties.datasets.content import DataError
     from tacit.parties.fleet.published import Row, Trace, availability_lines, device_lines, write_lines
     from tacit.scenarios.console import printing
 

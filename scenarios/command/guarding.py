@@ -49,7 +49,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 def _is_users(error: ValueError | OSError) -> bool:
     """Return true if the error is a mistake in the user's input or environment, not in the program."""
-    from tacit.parties.datasets.error import DataError
+    from tacit.parties.datasets.content import DataError
     from tacit.scenarios.running.folder import FolderError
     from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.sim.deployed.certificates import CertificateError

@@ -27,7 +27,7 @@ import tomli_w
 from tacit.parties.data.files import check_against_outline, load_file
 from tacit.parties.data.sets import Dataset
 from tacit.parties.data.splits import Shard, Shards, named
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.life import Present
 from tacit.parties.party import Party

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.scenarios.deploying.joining import join, tell_unusable
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.party import PartyRun

@@ -16,7 +16,7 @@ from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from tacit.parties.data.splits import Shards, shards, spread
-from tacit.parties.datasets.error import DataError, DataSettingError
+from tacit.parties.datasets.content import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.tasks import TASKS, task_of

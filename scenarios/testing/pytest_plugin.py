@@ -119,7 +119,7 @@ class _ScenarioTest(pytest.Item):
     def runtest(self) -> None:
         """Carry out the test. The run's folder is at the place that the options name, or is removed if the test
         passes."""
-        from tacit.parties.datasets.error import DataError
+        from tacit.parties.datasets.content import DataError
         from tacit.scenarios.schema.scenario import ScenarioError
 
         kept = self.config.getoption("tacit_out")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tacit.parties.data.files import load_file, write_outline
 from tacit.parties.data.sets import load as load_data
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.scenarios.command.main import app
 from tacit.scenarios.deploying import joining
 from tacit.scenarios.deploying.options import ProcessOptions

@@ -12,7 +12,7 @@ from tacit.parties.data.checking import check_part, checked
 from tacit.parties.data.dataset import Dataset
 from tacit.parties.data.files import check_against_outline, load_file, write_outline
 from tacit.parties.data.sets import Own
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.scenarios.command.main import app
 
 NUMBERS = np.random.Generator(np.random.Philox(1)).standard_normal((12, 4))

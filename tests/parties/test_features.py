@@ -7,7 +7,7 @@ import pytest
 
 from tacit.parties.data import features
 from tacit.parties.data.features import FEATURES, FeatureKind, features_of
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.jobs import embed_all, initial, size, train
 from tacit.parties.learning.local_update import LocalData, LocalUpdate

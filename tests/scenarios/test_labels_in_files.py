@@ -7,7 +7,7 @@ import pytest
 
 from tacit import ScenarioError, load, run
 from tacit.parties.data.files import load_file
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 from tacit.scenarios.files.splits import parts_of
 
 SCENARIO = """

@@ -15,8 +15,7 @@ from tacit.parties.data.sets import load, load_split
 from tacit.parties.data.splits import shards
 from tacit.parties.datasets import store
 from tacit.parties.datasets.catalogue import CATALOGUE
-from tacit.parties.datasets.content import Content, Part, Report, quiet
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, DataError, Part, Report, quiet
 from tacit.parties.datasets.fetching import fetch, own_folder
 
 Layouts = dict[str, Callable[[Path], None]]

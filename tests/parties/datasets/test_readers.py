@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from tacit.parties.datasets.catalogue import CATALOGUE
-from tacit.parties.datasets.content import Content, quiet
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import Content, DataError, quiet
 
 Layouts = dict[str, Callable[[Path], None]]
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.parties.datasets.content import quiet
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError, quiet
 from tacit.parties.datasets.ways import Apt, Npm, Pip, Upstream, Way
 
 

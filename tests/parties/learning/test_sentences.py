@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tacit.parties.data.features import features_of
-from tacit.parties.datasets.error import DataError
+from tacit.parties.datasets.content import DataError
 
 TEXTS = np.array(
     [
