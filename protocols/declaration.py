@@ -51,6 +51,7 @@ from tacit.protocols.parts import (
     Choice,
     Opening,
     Part,
+    Step,
     SumBounds,
     Taken,
     Within,
@@ -65,7 +66,6 @@ from tacit.protocols.parts import (
 )
 from tacit.protocols.presence import PRESENCE
 from tacit.protocols.promises import Perform, Promise, Trial
-from tacit.protocols.steps import Step
 from tacit.sim import plugged
 from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.setting_error import Problem

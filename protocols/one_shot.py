@@ -44,13 +44,24 @@ from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.histogram import Histogram, NoisyHistograms, fewest
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
-from tacit.protocols.parts import Among, Found, Opening, Part, Phase, Stated, SumBounds, Taken, all_parts, messages_in
+from tacit.protocols.parts import (
+    Among,
+    Found,
+    Opening,
+    Part,
+    Phase,
+    Stated,
+    Step,
+    SumBounds,
+    Taken,
+    all_parts,
+    messages_in,
+)
 from tacit.protocols.privacy.spent import Spent
 from tacit.protocols.promises import Promise, ends_early_only_for_loss, equals_oracle, who_is_well_counts
 from tacit.protocols.rounds.observer import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient, OnceServer
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.reports import Helper

@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -40,16 +40,38 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.experiment.experiment import Dealt, Parts
 from tacit.protocols.promises import Promise, Trial
-from tacit.protocols.steps import Step
 from tacit.sim.wire import Message
 
 __all__ = [
-    "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stated", "SumBounds", "Taken", "Within", "add",
-    "all_parts", "all_steps", "always_opens", "choices_in", "chosen_by", "messages_in", "payloads", "taken",
+    "DRAWN", "Among", "Choice", "Found", "Opening", "Part", "Phase", "Stage", "Stated", "Step", "SumBounds", "Taken",
+    "Within", "add", "all_parts", "all_steps", "always_opens", "choices_in", "chosen_by", "messages_in", "payloads",
+    "taken",
 ]  # fmt: skip
 
 Value = Callable[[str], Any]
 """Returns the value of a key in a run, such as ``training.averaging``."""
+
+
+Stage = Literal["", "early", "train", "deal", "mask", "reveal"]
+"""The place of a client's step in a round: for the odds that a round completes if clients are lost before the step, and
+for audits, which slow a client down where it computes its summand.
+
+``early``: before any sum begins, once a round; ``train``: the only step of a round without a secure sum; and those of a
+secure sum: ``deal`` keys, ``mask`` values, ``reveal`` shares. "" for all other steps.
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of every party of one `role` (client, server or helper), once a round unless `what` says otherwise.
+
+    `stage`: see `Stage`.
+    """
+
+    role: str
+    name: str
+    what: str
+    stage: Stage = ""
 
 
 @dataclass(frozen=True)

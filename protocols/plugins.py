@@ -29,7 +29,7 @@ from tacit.protocols.federated.algorithms import Update
 from tacit.protocols.federated.method import Averaged, Companion, ServerUpdate
 from tacit.protocols.federated.registry import UPDATES
 from tacit.protocols.own_classes import check_class
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Step
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys, SumKeys
 from tacit.protocols.sums.registry import SUMS, own_keys
 from tacit.protocols.sums.sum import Requests, Sum

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tacit.parties.presence import BEAT, Heartbeat
-from tacit.protocols.parts import Choice, Part
+from tacit.protocols.parts import Choice, Part, Step
 from tacit.protocols.promises import Affected, Promise, Trial
-from tacit.protocols.steps import Step
 from tacit.sim.conditions import CONNECTION, HEARTBEAT
 from tacit.sim.setting_error import Problem
 from tacit.sim.trace import Fact

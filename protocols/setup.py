@@ -38,9 +38,8 @@ from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.outcome import require
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.promises import Trial
-from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, announced, understood, values_of, with_usable_keys
 from tacit.sim.streams import derive
 from tacit.sim.units import duration

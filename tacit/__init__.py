@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tacit.protocols.histogram import Histogram
     from tacit.protocols.one_shot import OneShot, Phases
     from tacit.protocols.outcome import Abort
-    from tacit.protocols.parts import Found, Phase
+    from tacit.protocols.parts import Found, Phase, Step
     from tacit.protocols.plugins import (
         add_dataset,
         add_fit,
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from tacit.protocols.promises import Promise
     from tacit.protocols.registry import add as add_protocol
     from tacit.protocols.rounds.observer import EndingsObserver
-    from tacit.protocols.steps import Step
     from tacit.protocols.sums.helper import HelperKeys, SealingKey, from_helper, sealed_for
     from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
     from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
@@ -157,7 +156,7 @@ else:
         "Setting": "tacit.protocols.experiment.experiment.Setting",
         "Result": "tacit.scenarios.running.folder.Result",
         "ServerUpdate": "tacit.protocols.federated.method.ServerUpdate",
-        "Step": "tacit.protocols.steps.Step",
+        "Step": "tacit.protocols.parts.Step",
         "Watch": "tacit.scenarios.running.runner.Watch",
         "add_dataset": "tacit.protocols.plugins.add_dataset",
         "add_fit": "tacit.protocols.plugins.add_fit",

@@ -28,8 +28,7 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
 from tacit.protocols import registry
 from tacit.protocols.one_shot import OneShot
-from tacit.protocols.parts import Found
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Found, Step
 from tacit.protocols.xclp.keys import ProtocolKeys
 from tacit.sim.wire import Message
 

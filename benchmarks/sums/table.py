@@ -23,8 +23,7 @@ from typing import Any
 
 from tacit.parties.data.splits import named
 from tacit.protocols.federated.registry import AVERAGINGS
-from tacit.protocols.parts import Part, taken
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Part, Step, taken
 from tacit.protocols.sums.lightsecagg import LightSecAgg
 from tacit.protocols.sums.quorum import threshold_of
 from tacit.scenarios.files.reading import read

@@ -79,9 +79,8 @@ from tacit.protocols.cells.mechanism import (
 )
 from tacit.protocols.ledger import release
 from tacit.protocols.one_shot import OneShotClient, OneShotServer
-from tacit.protocols.parts import Choice, Part
+from tacit.protocols.parts import Choice, Part, Step
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import refuse

@@ -39,11 +39,10 @@ from tacit.parties.learning.learner import Learner
 from tacit.parties.learning.metrics import ClassCounts, counts_of
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer
 from tacit.protocols.federated.keys import EvaluationKeys
-from tacit.protocols.parts import Among
+from tacit.protocols.parts import Among, Step
 from tacit.protocols.rounds import tested
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, TestingClient, TestingServer, numbers_in
-from tacit.protocols.steps import Step
 from tacit.sim.hollow import hollow
 from tacit.sim.wire import Message
 

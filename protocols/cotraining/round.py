@@ -58,9 +58,9 @@ from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.federated.keys import Training
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
+from tacit.protocols.parts import Step
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.masking import Ring

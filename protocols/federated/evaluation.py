@@ -55,11 +55,10 @@ from tacit.parties.learning.tasks import task_of
 from tacit.protocols.federated.averaging import Averages, Record
 from tacit.protocols.federated.keys import EvaluationKeys
 from tacit.protocols.federated.round import PRIVATE, Called, TrainingClient, TrainingServer
-from tacit.protocols.parts import Among
+from tacit.protocols.parts import Among, Step
 from tacit.protocols.rounds import tested
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, TestingClient, TestingServer, numbers_in
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import refuse
 from tacit.sim.wire import Message
 

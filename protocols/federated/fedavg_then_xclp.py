@@ -29,8 +29,8 @@ from tacit.protocols.federated import round as training
 from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.fedavg import TrainingRound
 from tacit.protocols.federated.round import TrainingClient, TrainingServer
+from tacit.protocols.parts import Step
 from tacit.protocols.rounds.rounds import NOT_AGAIN
-from tacit.protocols.steps import Step
 from tacit.protocols.xclp import xclp
 
 __all__ = ["EMBED", "PredictingClient", "PredictingServer", "PredictingSettings"]

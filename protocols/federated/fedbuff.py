@@ -57,7 +57,7 @@ from tacit.protocols.federated import cohort
 from tacit.protocols.federated.averaging import Record, Update, figures_of
 from tacit.protocols.federated.fedavg import LocalModel, TrainingRound, Usable
 from tacit.protocols.federated.round import TrainingClient, TrainingServer, TrainingSettings
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Step
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.clock import Timer
 from tacit.sim.hollow import blank, hollow

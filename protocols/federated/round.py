@@ -61,10 +61,9 @@ from tacit.protocols.federated.fedavg import FedAvgClient, FedAvgServer, LocalMo
 from tacit.protocols.federated.keys import Training
 from tacit.protocols.federated.method import Method, PseudoLabels, State, by_class, updated
 from tacit.protocols.outcome import Abort, Reason, Withdrawn
-from tacit.protocols.parts import Among, Opening, Part
+from tacit.protocols.parts import Among, Opening, Part, Step
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, copied
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import END, MASKED, latest, may_answer, refuse
 from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError

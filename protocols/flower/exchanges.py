@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Step
 
 __all__ = ["IN_ROUND", "JOIN", "STAGES", "STEPS", "TRAINING", "Exchange", "RoundRecord"]
 

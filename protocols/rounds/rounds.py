@@ -40,8 +40,7 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.registered import Resting
 from tacit.parties.server import Server
 from tacit.protocols.outcome import Abort, Overtaken, Reason, Withdrawn
-from tacit.protocols.parts import Part
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Part, Step
 from tacit.protocols.sums.refusal import MASKED, latest, refuse
 from tacit.protocols.values import BadValues
 from tacit.sim.wire import Message

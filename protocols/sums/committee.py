@@ -70,10 +70,9 @@ from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, f
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Taken, messages_in
+from tacit.protocols.parts import Among, Step, Taken, messages_in
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys

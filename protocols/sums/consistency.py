@@ -24,9 +24,8 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, signing_colluding, title_of
-from tacit.protocols.parts import Among, Choice, Part
+from tacit.protocols.parts import Among, Choice, Part, Step
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.refusal import once_a_round, refuse
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.streams import derive

@@ -55,9 +55,8 @@ from tacit.protocols.crypto.threshold_elgamal import POINT_BYTES, SCALAR_BYTES
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import KEY_BYTES, SIGNATURE_BYTES, Identities, title_of
 from tacit.protocols.outcome import Abort, require
-from tacit.protocols.parts import Among, Part, messages_in
+from tacit.protocols.parts import Among, Part, Step, messages_in
 from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named

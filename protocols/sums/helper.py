@@ -29,8 +29,7 @@ from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
 from tacit.protocols.crypto.sealing import NONCE_BYTES, TAG_BYTES
 from tacit.protocols.outcome import Abort, Overtaken
-from tacit.protocols.parts import Among, Part
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.values import BadValues
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import derive

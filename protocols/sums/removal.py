@@ -45,11 +45,10 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Reason, require
-from tacit.protocols.parts import Among, Part, Taken
+from tacit.protocols.parts import Among, Part, Step, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
 from tacit.protocols.privacy.spent import Carried
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import quorum
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import once_a_round, refuse

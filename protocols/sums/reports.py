@@ -79,9 +79,8 @@ from tacit.protocols.crypto.vdaf import INVALID_PROOF, InvalidReport, Prio3
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Withdrawn, require
-from tacit.protocols.parts import Among, Part, Stated
+from tacit.protocols.parts import Among, Part, Stated, Step
 from tacit.protocols.privacy.aggregated import AggregatorNoise
-from tacit.protocols.steps import Step
 from tacit.protocols.sums import helper, noised_shares
 from tacit.protocols.sums.batch import (
     CHECKSUM_BYTES,

@@ -25,10 +25,9 @@ from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Abort, Withdrawn, require
-from tacit.protocols.parts import Opening, Part
+from tacit.protocols.parts import Opening, Part, Step
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.spent import Carried
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced

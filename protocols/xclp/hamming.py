@@ -49,8 +49,8 @@ from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_field
 from tacit.protocols.crypto.ot_pair import Pair as VectorPair
 from tacit.protocols.crypto.sizes import peers
 from tacit.protocols.outcome import require
+from tacit.protocols.parts import Step
 from tacit.protocols.setup import Contribution, Group, Keys, NoContribution
-from tacit.protocols.steps import Step
 from tacit.protocols.values import BadValues, announced, understood, values_of
 from tacit.protocols.xclp.blocks import Blocks
 from tacit.protocols.xclp.lsh import distance_type, distances

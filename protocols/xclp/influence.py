@@ -40,9 +40,8 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.fields import field_bytes
 from tacit.protocols.crypto.sizes import FLOAT_BYTES, text
 from tacit.protocols.outcome import require
-from tacit.protocols.parts import Among, Part
+from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.blocks import Blocks
 from tacit.protocols.xclp.graph import Influence, neighbour_graph

@@ -42,8 +42,7 @@ from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
-from tacit.protocols.parts import Among, Part
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency, quorum
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.sums.opening import Survivors, without_silent

@@ -48,9 +48,8 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn
-from tacit.protocols.parts import Among, Opening, Part, SumBounds, Taken
+from tacit.protocols.parts import Among, Opening, Part, Step, SumBounds, Taken
 from tacit.protocols.promises import Promise
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.helper import HelperCalled
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, SignedKey, joined, masks, masks_work, parted, read

@@ -48,7 +48,7 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.prg import Streams, words
 from tacit.protocols.outcome import require
-from tacit.protocols.steps import Step
+from tacit.protocols.parts import Step
 from tacit.protocols.sums import dealing, opening, quorum
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read

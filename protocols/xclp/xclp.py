@@ -43,9 +43,9 @@ from tacit.protocols.crypto.fixed_point import decode
 from tacit.protocols.identities import Identities
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Reason
+from tacit.protocols.parts import Step
 from tacit.protocols.privacy.randomised import HashFlips
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient
-from tacit.protocols.steps import Step
 from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.opening import Survivors
 from tacit.protocols.sums.refusal import Least

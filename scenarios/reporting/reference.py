@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from tacit.protocols.parts import Step
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.steps import Step
 from tacit.scenarios.files.plugins import load_plugins
 from tacit.scenarios.schema.keys import EACH, Key
 from tacit.scenarios.schema.keys import keys as all_keys

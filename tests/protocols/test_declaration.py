@@ -13,9 +13,9 @@ from tacit.parties.server import Server
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Experiment, Parts, Setting, Tables
 from tacit.protocols.experiment.simulated import Simulated
+from tacit.protocols.parts import Step
 from tacit.protocols.registry import PROTOCOLS, add
 from tacit.protocols.rounds.observer import EndingsObserver
-from tacit.protocols.steps import Step
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.folder import byte_rows

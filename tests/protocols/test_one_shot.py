@@ -14,9 +14,9 @@ from tacit.parties.server import Server
 from tacit.protocols.declaration import Problem
 from tacit.protocols.one_shot import Found, OneShot
 from tacit.protocols.outcome import require
+from tacit.protocols.parts import Step
 from tacit.protocols.registry import PROTOCOLS, add
 from tacit.protocols.setup import Group
-from tacit.protocols.steps import Step
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.files.reading import load, read
 from tacit.scenarios.running.folder import byte_rows
