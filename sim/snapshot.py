@@ -15,8 +15,8 @@ from tacit.sim.clock import Timer
 from tacit.sim.conditions import Barrier
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired
-from tacit.sim.journey import Journey
 from tacit.sim.link import Chunk, Passage
+from tacit.sim.network import Journey
 from tacit.sim.plain import Named, NotPlain, Reader, Writer
 from tacit.sim.tcp import Flow, Sending, Window
 from tacit.sim.transport import _Connection, _Crossing, _Item
