@@ -35,7 +35,7 @@ from tacit.scenarios.running.runner import Watch
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.keys import similar
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, Training
-from tacit.sim.labelled import Labelled
+from tacit.sim.grammar import Labelled
 from tacit.sim.trace import Event
 from tacit.sim.units import format_bytes, format_duration
 

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["in_number"]
+__all__ = ["WIDTH", "Labelled", "in_number"]
 
 _PLURALS = {
     "aggregators": "aggregator", "answers": "answer", "attempts": "attempt", "bits": "bit", "cells": "cell",
@@ -34,3 +34,23 @@ def _singular(found: re.Match[str]) -> str:
     of, noun, between, verb = found.groups(default="")
     counted = f"1 {of}{noun if of not in ('', 'of 1 ') else _PLURALS[noun]}"
     return f"{counted}{between} {_SINGULARS[verb]}" if verb else counted
+
+
+WIDTH = 10
+"""The width of the column of labels on a terminal."""
+
+
+class Labelled(str):
+    """The line as a terminal shows it, with its parts: the `label` (empty: that of the line before) and the `text`.
+
+    `warns` is true for a line that readers must not overlook.
+    """
+
+    label: str
+    text: str
+    warns: bool
+
+    def __new__(cls, label: str, text: str, *, warns: bool = False) -> "Labelled":
+        line = super().__new__(cls, f"{label:<{WIDTH}}{text}")
+        line.label, line.text, line.warns = label, text, warns
+        return line

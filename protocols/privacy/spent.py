@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from tacit.protocols.privacy.keys import Privacy
-from tacit.sim.labelled import Labelled
+from tacit.sim.grammar import Labelled
 
 __all__ = [
     "DELTA", "SEEDED", "Carried", "Randomised", "Releasing", "Spending", "Spent", "after_resuming", "carried_line",

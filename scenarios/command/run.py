@@ -178,7 +178,7 @@ def _repeat(engine: str | None, console: Console, result: Result) -> bool:
     from tacit.scenarios.console import printing
     from tacit.scenarios.running.repeated import again, lines_of
     from tacit.scenarios.seeing.compare import divergence
-    from tacit.sim.labelled import Labelled
+    from tacit.sim.grammar import Labelled
     from tacit.sim.units import format_duration
 
     printing.print_lines(console, [Labelled("repeat", "runs again in another process, with another PYTHONHASHSEED")])

@@ -8,7 +8,7 @@ from typing import Any
 from tacit.scenarios.console.kinds import Kind
 from tacit.scenarios.console.table import Quantity, Row, Table, columns_of
 from tacit.scenarios.seeing.compare import Divergence, Hashed, Side
-from tacit.sim.labelled import Labelled
+from tacit.sim.grammar import Labelled
 
 __all__ = ["divergence_lines", "side_by_side", "value_text"]
 

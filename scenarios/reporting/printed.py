@@ -19,7 +19,7 @@ from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import print_lines, print_table
 from tacit.scenarios.console.table import Column, Quantity, Spread, Table, columns_of
 from tacit.scenarios.running.folder import ByteRow, FolderError, FormulaError, Result, disk_problem, formula_errors
-from tacit.sim.labelled import WIDTH, Labelled
+from tacit.sim.grammar import WIDTH, Labelled
 from tacit.sim.link import SENDER_GONE
 from tacit.sim.units import format_bytes, format_duration, format_joules
 

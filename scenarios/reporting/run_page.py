@@ -42,7 +42,7 @@ from tacit.scenarios.seeing.compare import flat_keys
 from tacit.scenarios.seeing.plot import X, labels, on_axes
 from tacit.scenarios.seeing.reading import without_collecting
 from tacit.scenarios.seeing.seen import Seen
-from tacit.sim.labelled import Labelled
+from tacit.sim.grammar import Labelled
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import format_bytes
 
