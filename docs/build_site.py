@@ -55,7 +55,7 @@ MADE = {
     "docs/mathematics": "protocols/index.md",
     "protocols/parts.py": "reference/messages.md",
     "scenarios/running/record_format.py": "run-format.md",
-    "scenarios/schema/table.py": "scenario-keys.md",
+    "scenarios/schema/scenario.py": "scenario-keys.md",
     "tacit/__init__.py": "reference/interface.md",
 }
 """The pages that are made of the code: where a page of the tree links to what they are made of."""

@@ -1,4 +1,4 @@
-"""The site's page of every key of a scenario file, from the structs of scenarios/schema/table.py.
+"""The site's page of every key of a scenario file, from the structs of scenarios/schema/scenario.py.
 
 python docs/scenario_keys.py    prints it
 """

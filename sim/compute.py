@@ -231,7 +231,6 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 T = TypeVar("T")
-R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _AHEAD = 2

@@ -98,7 +98,7 @@ class Device(Protocol):
 
 
 class Journey(Protocol):
-    """The copy of a message that a fault acts on: see `tacit.sim.journey`."""
+    """The copy of a message that a fault acts on: see `tacit.sim.network`."""
 
     delay: float
     doomed: bool

@@ -12,7 +12,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.sim.conditions import Barrier, Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
@@ -25,14 +25,10 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Fact, Trace
 from tacit.sim.transport import CUT, SECOND_COPY, Transport
 from tacit.sim.triggers import Faults
-from tacit.sim.wire import Ledger, Packet, altered
+from tacit.sim.wire import Ledger, Packet, altered, flip_bit
 
 _NO_ORIGIN = ("", 0, 0)
 _SWEEP = 64  # the most parties whose links are let go when one more rests
-
-from typing import Protocol
-
-from tacit.sim.wire import flip_bit
 
 if TYPE_CHECKING:
     from tacit.sim.tcp import TcpStream

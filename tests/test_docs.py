@@ -326,7 +326,7 @@ def test_a_link_to_a_code_file_leads_to_the_page_generated_from_that_file(
 ) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     site = importlib.import_module("build_site")
-    text = "[keys](../../scenarios/schema/table.py) [all](../mathematics) [this](folder.md#x)\n\n"
+    text = "[keys](../../scenarios/schema/scenario.py) [all](../mathematics) [this](folder.md#x)\n\n"
     text += "<!-- picture: a.svg A -->\n"
     site.Copy(tmp_path).put("howto/page.md", text, DOCS / "howto" / "page.md")
     made = "[keys](../scenario-keys.md) [all](../protocols/index.md) [this](folder.md#x)\n\n![A](a.svg)\n"

@@ -133,7 +133,7 @@ def test_parsing_of_texts_is_detected(code: str, lines: list[int]) -> None:
 
 
 def test_pages_are_not_made_from_columns_of_terminal_output() -> None:
-    """A line with a label has both as fields (`tacit.sim.labelled`), so no code counts characters."""
+    """A line with a label has both as fields (`tacit.sim.grammar`), so no code counts characters."""
     for path in modules("scenarios"):
         for node in nodes(path).of(ast.Slice):
             counted = any(isinstance(end, ast.Constant) and end.value == 10 for end in (node.lower, node.upper))

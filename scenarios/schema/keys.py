@@ -1,5 +1,5 @@
 """The table of keys and of their allowed values, in words, derived from the structs of
-`tacit.scenarios.schema.table`."""
+`tacit.scenarios.schema.scenario`."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tacit import Result, Scenario, load
-from tacit.scenarios.running import participants
+from tacit.scenarios.running import recorder
 from tacit.scenarios.running.runner import carry_out
 
 CHANGES = [
@@ -32,7 +32,7 @@ def test_a_result_of_many_clients_names_only_clients_that_were_called(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = carry_out(scenario, "run", out=tmp_path / "whole")
-    monkeypatch.setattr(participants, "AWAKE", 3)
+    monkeypatch.setattr(recorder, "AWAKE", 3)
     sparing = carry_out(scenario, "run", out=tmp_path / "sparing")
     assert (sparing.trace_hash, sparing.bytes_total) == (whole.trace_hash, whole.bytes_total)
     called = {name for one in whole.round_records for name in one.cohort}  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ def test_a_record_of_many_clients_has_every_message(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = carry_out(scenario, "run", out=tmp_path / "whole")
-    monkeypatch.setattr(participants, "AWAKE", 3)
+    monkeypatch.setattr(recorder, "AWAKE", 3)
     sparing = carry_out(scenario, "run", out=tmp_path / "sparing")
     for where in ("events WHERE message > 0", "computing", "faults"):
         assert count(sparing, where) == count(whole, where)
