@@ -21,9 +21,9 @@ from tacit.parties.datasets.catalogue import About
 from tacit.parties.learning import learners, spec
 from tacit.parties.learning.fits import FITS, Fit, FitData, FitKind, FitSettings
 from tacit.parties.learning.learner import Learner
-from tacit.parties.learning.local_update import Active, Addition, Batch, Run
+from tacit.parties.learning.local_update import Active, Addition, Run
 from tacit.parties.learning.spec import LEARNERS, MODELS, ModelSpec
-from tacit.parties.learning.tasks import TASKS, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
+from tacit.parties.learning.tasks import TASKS, Batch, Classification, MultiLabel, NextToken, Regression, Task, TaskKind
 from tacit.protocols.declaration import check_keys
 from tacit.protocols.federated.algorithms import Update
 from tacit.protocols.federated.method import Averaged, Companion, ServerUpdate

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tacit.parties.client import DismissedError
     from tacit.parties.data.dataset import Dataset
     from tacit.parties.learning.fits import FitData, FitSettings
-    from tacit.parties.learning.local_update import Active, Addition, Batch
+    from tacit.parties.learning.local_update import Active, Addition
     from tacit.parties.learning.spec import ModelSpec
-    from tacit.parties.learning.tasks import Classification, MultiLabel, NextToken, Regression, Task
+    from tacit.parties.learning.tasks import Batch, Classification, MultiLabel, NextToken, Regression, Task
     from tacit.parties.party import NoAnswer
     from tacit.parties.server import Server as ServerParty
     from tacit.protocols.declaration import Declaration as Protocol
@@ -117,7 +117,7 @@ else:
         "Abort": "tacit.protocols.outcome.Abort",
         "Active": "tacit.parties.learning.local_update.Active",
         "Addition": "tacit.parties.learning.local_update.Addition",
-        "Batch": "tacit.parties.learning.local_update.Batch",
+        "Batch": "tacit.parties.learning.tasks.Batch",
         "Classification": "tacit.parties.learning.tasks.Classification",
         "FitData": "tacit.parties.learning.fits.FitData",
         "FitSettings": "tacit.parties.learning.fits.FitSettings",

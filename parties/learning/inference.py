@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from tacit.parties.learning import metrics
 from tacit.parties.learning.backend import Tensor, choose_device, torch
-from tacit.parties.learning.local_update import Batch
 from tacit.parties.learning.networks import NeuralNetwork
 from tacit.parties.learning.parameters import load_private, loaded
 from tacit.parties.learning.sgd import as_images, as_targets, scaled
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.tasks import task_of
+from tacit.parties.learning.tasks import Batch, task_of
 
 __all__ = ["embed_all", "logits", "measured", "probabilities", "sums"]
 

@@ -14,17 +14,16 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import Batch
 from tacit.sim.setting_error import SettingError
 from tacit.sim.table import Keys, about
 
-if TYPE_CHECKING:
-    from tacit.parties.learning.backend import Tensor, nn
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import Tensor, torch
     from tacit.parties.learning.networks import NeuralNetwork
 
 __all__ = [
-    "AUGMENTATIONS", "SCHEDULES", "Active", "Addition", "Batch", "Batches", "InvalidReceived", "LocalData",
+    "AUGMENTATIONS", "SCHEDULES", "Active", "Addition", "Batches", "InvalidReceived", "LocalData",
     "LocalKeys", "LocalUpdate", "PlainUpdate", "Run", "Trained",
 ]  # fmt: skip
 
@@ -257,43 +256,6 @@ class PlainUpdate(LocalKeys, kw_only=True, frozen=True):
 
 class InvalidReceived(ValueError):
     """The server sent something for the additions of an update that cannot be used; the message says why."""
-
-
-@dataclass
-class Batch:
-    """One batch of n points: their `inputs`, augmented, `(n, *shape)`, and `targets` `(n, ...)`.
-
-    The first `labeled` of them have labels. `view(augmentation)` gives the same inputs augmented again, by the update's
-    augmentation or by the one named. For images and their classes, `images`, `labels` and `logits` are further names of
-    inputs, targets and outputs.
-    """
-
-    inputs: "Tensor"
-    targets: "Tensor"
-    labeled: int
-    network: "nn.Module"
-    view: "Callable[..., Tensor]"
-    _outputs: "Tensor | None" = None
-
-    @property
-    def outputs(self) -> "Tensor":
-        """The network's outputs for the inputs, with gradient, computed at first use."""
-        found = self._outputs  # a cached_property takes a lock, which costs as much as a small operation
-        if found is None:
-            found = self._outputs = self.network(self.inputs)
-        return found
-
-    @property
-    def images(self) -> "Tensor":
-        return self.inputs
-
-    @property
-    def labels(self) -> "Tensor":
-        return self.targets
-
-    @property
-    def logits(self) -> "Tensor":
-        return self.outputs
 
 
 @dataclass

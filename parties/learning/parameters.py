@@ -34,12 +34,11 @@ import numpy as np
 
 from tacit.parties.learning import networks
 from tacit.parties.learning.backend import Tensor, choose_device, nn, seeded, torch
-from tacit.parties.learning.local_update import Batch
 from tacit.parties.learning.memory import Memory
 from tacit.parties.learning.networks import NeuralNetwork, Parts, build, builder, quickened
 from tacit.parties.learning.spec import MODELS, ModelError, ModelSpec
 from tacit.parties.learning.state_dict import Named, load_weights
-from tacit.parties.learning.tasks import TASKS, Task, task_of
+from tacit.parties.learning.tasks import TASKS, Batch, Task, task_of
 from tacit.parties.learning.vectors import WIDTHS, Layout
 from tacit.sim.setting_error import SettingError
 

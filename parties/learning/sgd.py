@@ -14,7 +14,6 @@ from tacit.parties.learning.local_update import (
     AUGMENTATIONS,
     Active,
     Addition,
-    Batch,
     Batches,
     InvalidReceived,
     LocalData,
@@ -25,7 +24,7 @@ from tacit.parties.learning.local_update import (
 from tacit.parties.learning.networks import NeuralNetwork
 from tacit.parties.learning.parameters import entries, flatten, load_private, loaded, private_numbers, stepped
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.tasks import task_of
+from tacit.parties.learning.tasks import Batch, task_of
 
 __all__ = ["as_images", "as_targets", "augment", "on_device", "scaled", "train"]
 

@@ -13,7 +13,7 @@ A run names its task by `training.task`, and `ModelSpec.task` carries the name t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,11 +25,18 @@ from tacit.sim.registry import Registry
 
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import Tensor, nn
-    from tacit.parties.learning.local_update import Batch
     from tacit.parties.learning.spec import ModelSpec
 
 __all__ = [
-    "TASKS", "Classification", "MultiLabel", "NextToken", "Regression", "Task", "TaskKind", "task_of",
+    "TASKS",
+    "Batch",
+    "Classification",
+    "MultiLabel",
+    "NextToken",
+    "Regression",
+    "Task",
+    "TaskKind",
+    "task_of",
 ]  # fmt: skip
 
 
@@ -39,6 +46,43 @@ def _functional() -> Any:
     from tacit.parties.learning.backend import nn
 
     return nn.functional
+
+
+@dataclass
+class Batch:
+    """One batch of n points: their `inputs`, augmented, `(n, *shape)`, and `targets` `(n, ...)`.
+
+    The first `labeled` of them have labels. `view(augmentation)` gives the same inputs augmented again, by the update's
+    augmentation or by the one named. For images and their classes, `images`, `labels` and `logits` are further names of
+    inputs, targets and outputs.
+    """
+
+    inputs: "Tensor"
+    targets: "Tensor"
+    labeled: int
+    network: "nn.Module"
+    view: "Callable[..., Tensor]"
+    _outputs: "Tensor | None" = None
+
+    @property
+    def outputs(self) -> "Tensor":
+        """The network's outputs for the inputs, with gradient, computed at first use."""
+        found = self._outputs  # a cached_property takes a lock, which costs as much as a small operation
+        if found is None:
+            found = self._outputs = self.network(self.inputs)
+        return found
+
+    @property
+    def images(self) -> "Tensor":
+        return self.inputs
+
+    @property
+    def labels(self) -> "Tensor":
+        return self.targets
+
+    @property
+    def logits(self) -> "Tensor":
+        return self.outputs
 
 
 class Task:

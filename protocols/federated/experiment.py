@@ -235,6 +235,7 @@ def _private(tables: TrainingTables, spent: Spent | None) -> "Clipped | None":
     privacy = tables.privacy
     if not ALGORITHMS[tables.protocol.name].private:
         return None
+    from tacit.protocols.federated.dp_fedavg import Clipped
 
     return Clipped(privacy.clip, 0.0 if spent is None or spent.noise is None else spent.noise, privacy.noise_at)
 

@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
+from tacit.parties.learning.local_update import Active, Addition, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import Batch
 from tacit.parties.learning.vectors import Layout
 from tacit.parties.server import Server
 from tacit.protocols.federated.method import Companion, Method, Options

@@ -15,7 +15,8 @@ The client term adds mu (w - w_t) to the gradients; there is no server term, and
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
+from tacit.parties.learning.local_update import Active, Addition, PlainUpdate, Run
+from tacit.parties.learning.tasks import Batch
 from tacit.protocols.federated.method import Companion, Extra
 from tacit.sim.setting_error import SettingError
 

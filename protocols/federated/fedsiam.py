@@ -18,7 +18,8 @@ Their layer-wise choice of what to send is left out: both networks travel whole.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
+from tacit.parties.learning.local_update import Active, Addition, PlainUpdate, Run
+from tacit.parties.learning.tasks import Batch
 from tacit.protocols.federated.mean_teacher import Teaching, rampup
 from tacit.protocols.federated.method import Averaged, Method, Options
 

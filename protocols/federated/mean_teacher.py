@@ -18,7 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
+from tacit.parties.learning.local_update import Active, Addition, PlainUpdate, Run
+from tacit.parties.learning.tasks import Batch
 from tacit.protocols.federated.method import Averaged, Method, Options
 
 if TYPE_CHECKING:

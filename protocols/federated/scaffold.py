@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tacit.parties.learning import jobs
-from tacit.parties.learning.local_update import Active, Addition, Batch, PlainUpdate, Run
+from tacit.parties.learning.local_update import Active, Addition, PlainUpdate, Run
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import Batch
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.parties.server import Server
 from tacit.protocols.federated.method import Averaged, Extra

@@ -53,14 +53,13 @@ __all__ = [
 # Keys that a scenario gives without effect, because the choice that would use them is not made.
 
 
-def unused(raw: Mapping[str, Any], scenario: Scenario, *protocols: str) -> tuple[str, ...]:
+def unused(raw: Mapping[str, Any], *protocols: str, scenario: Scenario | None = None) -> tuple[str, ...]:
     """The keys in `raw` that are used by other protocols only. `protocols` are those of the file, or of its table's
-    cells; `scenario` is the result of reading `raw`.
-
-    Parts that the scenario does not take are asked only about keys that no part uses that it takes.
+    cells. `scenario`, if given, is the result of reading `raw`: parts that it does not take are then asked only about
+    keys that no part uses that it takes.
     """
     own = of_all().union(*map(own_names, protocols))
-    if scenario.protocol.name in protocols:
+    if scenario is not None and scenario.protocol.name in protocols:
         own = own.union(PROTOCOLS[scenario.protocol.name].uses_with(scenario))
     others = _besides(own, _keys_in(raw))
     if others:
@@ -82,7 +81,7 @@ def needless(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, str]:
 
     `scenario` is the result of reading `raw`.
     """
-    others = unused(raw, scenario, scenario.protocol.name)
+    others = unused(raw, scenario.protocol.name, scenario=scenario)
     names = [name for name in _keys_in(raw) if name not in others]
     found = PROTOCOLS[scenario.protocol.name].idle(scenario, [name for name in names if name not in of_all()])
     for table, keys_of_table in ((one, getattr(scenario, one, None)) for one in raw):
@@ -98,7 +97,7 @@ def ineffective(names: Iterable[str], scenario: Scenario) -> frozenset[str]:
     for name in names:
         table, _, key = name.partition(".")
         raw.setdefault(table, {})[key] = None
-    return frozenset((*unused(raw, scenario, scenario.protocol.name), *needless(raw, scenario)))
+    return frozenset((*unused(raw, scenario.protocol.name, scenario=scenario), *needless(raw, scenario)))
 
 
 def _keys_in(raw: Mapping[str, Any]) -> list[str]:
@@ -141,7 +140,7 @@ class Loaded:
     @cached_property
     def unused(self) -> tuple[str, ...]:
         """The keys that were given but belong to other protocols."""
-        return unused(self.given, self.scenario, *self.protocols)
+        return unused(self.given, *self.protocols, scenario=self.scenario)
 
     @cached_property
     def needless(self) -> Mapping[str, str]:

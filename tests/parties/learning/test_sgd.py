@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from tacit.parties.learning.jobs import initial, size, train
-from tacit.parties.learning.local_update import Active, Addition, Batch, LocalData, LocalUpdate, Run, Trained
+from tacit.parties.learning.local_update import Active, Addition, LocalData, LocalUpdate, Run, Trained
 from tacit.parties.learning.spec import ModelSpec
+from tacit.parties.learning.tasks import Batch
 from tacit.parties.learning.vectors import decode, encode
 from tacit.sim.pool import Pool
 from tacit.sim.streams import generator

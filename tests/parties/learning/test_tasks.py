@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tacit.parties.learning.jobs import accuracy, initial, logits, measured, train
-from tacit.parties.learning.local_update import Batch, LocalData, LocalUpdate
+from tacit.parties.learning.local_update import LocalData, LocalUpdate
 from tacit.parties.learning.networks import NeuralNetwork, nn
 from tacit.parties.learning.spec import ModelSpec
-from tacit.parties.learning.tasks import TASKS, Classification, TaskKind
+from tacit.parties.learning.tasks import TASKS, Batch, Classification, TaskKind
 
 SPEC = ModelSpec("linear", (4,), 3)
 
