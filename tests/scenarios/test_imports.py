@@ -54,3 +54,39 @@ def test_a_run_of_a_plugins_protocol_imports_keys_of_families_alone(tmp_path: Pa
     found = loaded(tmp_path, str(ROOT / "examples" / "secure_variance.toml"))
     own = {name for name in found if name.partition(".")[0] in FAMILIES}
     assert {name.partition(".")[2] for name in own} <= {"", "keys", "registry"}, sorted(own)
+
+
+_COMMAND = """
+import sys
+from tacit.scenarios.command import run as command
+from tacit.scenarios.command.main import app
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.running.runner import run
+loaded = read(sys.argv[1], sys.argv[3:])
+loaded.without_effect()
+result = run(loaded.scenario, out=sys.argv[2])
+assert result.outcome == "completed", result.reason
+print(*sorted(name for name in sys.modules if name.partition(".")[0] == "tacit"))
+"""
+
+PLAIN = """
+[data]
+limit = 120
+clients = 4
+[protocol]
+name = "fedavg"
+[training]
+rounds = 2
+"""
+
+
+@pytest.mark.parametrize("scenario, most", [("plain", 180), ("variance", 206)])
+def test_a_run_imports_few_modules(scenario: str, most: int, tmp_path: Path) -> None:
+    """The modules of a command that runs plain FedAvg, or a plugin's protocol, inline."""
+    file = ROOT / "examples" / "secure_variance.toml"
+    if scenario == "plain":
+        file = tmp_path / "plain.toml"
+        file.write_text(PLAIN)
+    command = [sys.executable, "-c", _COMMAND, str(file), str(tmp_path / "run"), "engine=inline"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert len(found) <= most, (len(found), found)
