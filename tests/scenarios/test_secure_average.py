@@ -185,5 +185,5 @@ def test_a_run_with_a_wrong_sum_is_not_as_expected(tiny: Path, monkeypatch: pyte
 
 
 def test_too_many_models_to_keep_are_not_compared(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer, "_MOST_HELD", 5000)  # less than four models of about 2.6 kB
+    monkeypatch.setattr(observer, "MOST_HELD", 5000)  # less than four models of about 2.6 kB
     assert run(secure(tiny), out=tiny.parent / "run").equals_plaintext is None
