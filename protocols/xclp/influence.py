@@ -29,6 +29,7 @@ The exact scores are the leak; only a coarser output (noise, labels alone) would
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -96,11 +97,11 @@ async def client(me: Client, group: Group, rows: str, deadline: float) -> Client
         points = sum(group.points[name] for name in group.names)
         values = array_in(columns.values, "<f8").reshape(points, int(labeled.sum()))
         names = announced(me, wanted.names, group.names)
-        flags = {name: _flags(data, group.points[name]) for name, data in zip(names, wanted.flags, strict=True)}
+        counts = tuple((name, group.points[name]) for name in group.names)
+        flags, having, indices = _shown(names, tuple(wanted.flags), counts, rows)
         if not np.array_equal(flags[me.name], labeled):
             raise ValueError(f"the labeled points that are ascribed to {me.name} are not those that it sent")
-        having = frozenset(name for name, flag in flags.items() if np.count_nonzero(flag))
-        return ClientInfluence(values, _row_indices(group, flags, rows), having)
+        return ClientInfluence(values, dict(indices), having)
 
 
 async def server(
@@ -124,7 +125,7 @@ async def server(
         me.dismiss(missing, f"your request for influence columns did not come within {deadline:g} s")
         labeled = {name: int(flag.sum()) for name, flag in flags.items()}
         require(sum(count > 0 for count in labeled.values()), "clients with labels", min_clients)
-        starts = _starts(group)
+        starts = _starts(tuple((name, group.points[name]) for name in group.names))
         indices = {name: starts[name] + np.flatnonzero(flag) for name, flag in flags.items()}
         announcement = Rows(list(flags), [np.packbits(flag).tobytes() for flag in flags.values()])
         async for name, values in _solved(me, _Graph(h, bits, k, edge_power, flip, alpha), labeled, indices):
@@ -197,14 +198,33 @@ def _flags(data: bytes, points: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(data, np.uint8), count=points).view(np.bool_)
 
 
-def _starts(group: Group) -> dict[str, int]:
+Points = tuple[tuple[str, int], ...]
+"""The members Q, each with its number of points."""
+
+Shown = tuple[dict[str, NDArray[np.bool_]], frozenset[str], dict[str, NDArray[np.int64]]]
+"""The flags of each client, the clients with labels, and the rows R_i of each client, as global indices."""
+
+
+@lru_cache(2)  # all clients of a simulation are shown the same
+def _shown(names: tuple[str, ...], shown: tuple[bytes, ...], points: Points, rows: str) -> Shown:
+    """Decode the flags of `names`. Raises ValueError. Nobody may change the result."""
+    counts = dict(points)
+    flags = {name: _flags(data, counts[name]) for name, data in zip(names, shown, strict=True)}
+    having = frozenset(name for name, flag in flags.items() if np.count_nonzero(flag))
+    indices = _row_indices(points, flags, rows)
+    for one in (*flags.values(), *indices.values()):
+        one.flags.writeable = False
+    return flags, having, indices
+
+
+def _starts(points: Points) -> dict[str, int]:
     """The global index of each client's first point."""
-    return dict(zip(group.names, accumulate((group.points[name] for name in group.names), initial=0), strict=False))
+    return dict(zip(dict(points), accumulate((count for _, count in points), initial=0), strict=False))
 
 
-def _row_indices(group: Group, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
+def _row_indices(points: Points, flags: dict[str, NDArray[np.bool_]], rows: str) -> dict[str, NDArray[np.int64]]:
     """The rows R_i of each client, as global indices."""
-    starts, everything = _starts(group), rows == "paper"
+    starts, everything = _starts(points), rows == "paper"
     if everything:
         return {name: starts[name] + np.arange(len(flag)) for name, flag in flags.items()}
     return {name: starts[name] + (~flag).nonzero()[0] for name, flag in flags.items()}
