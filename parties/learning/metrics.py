@@ -28,6 +28,7 @@ from tacit.parties.learning.tasks import Classification, Task, task_of
 
 __all__ = [
     "OF_CLASSES",
+    "OF_COUNTS",
     "ClassCounts",
     "Counts",
     "Metric",
@@ -58,6 +59,9 @@ OF_CLASSES = {
     "auroc": Metric("area under the ROC curve, one class against the rest"),
 }
 """The metrics of classes that `training.metrics` may name, besides those of the task."""
+
+OF_COUNTS = ("accuracy", "balanced_accuracy", "macro_f1")
+"""The metrics of classes that follow from counts of points (`of_classes`)."""
 
 
 def metric_name(name: str) -> str:

@@ -7,10 +7,11 @@
 | train.evaluate | ModelToTest | server -> each client | P | the model after this round |
 | train.evaluate | Figures | client -> server | 8 K | the sum of the losses, and counts, float64 |
 
-P: the bytes of a model (`averaging`). K: 1 + C^2 for a task with C classes: the sum of the losses, and how many points
-of each class were predicted to be of each class. For other tasks 2 and one for each metric: the sum of the losses, the
-points, and each metric times the points. The server adds the figures of all clients (`learning.metrics`): with classes,
-what follows from the sums is what one party would find with all their points.
+P: the bytes of a model (`averaging`). K: 1 + C^2 + M for a task with C classes: the sum of the losses, how many points
+of each class were predicted to be of each class, and each of M metrics times the points: those of the user's own task
+that `training.metrics` names. For other tasks 2 + M: the sum of the losses, the points, and all metrics of the task.
+The server adds the figures of all clients (`learning.metrics`): what follows from counts is what one party would find
+with all their points; a metric is the mean over clients, weighted by points.
 
 A client with private layers (`model.private`) tests the model with its own ones: evaluation is personalised then.
 

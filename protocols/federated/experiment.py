@@ -13,8 +13,9 @@ from tacit.parties.data.splits import counted
 from tacit.parties.learning import jobs
 from tacit.parties.learning.fits import FITS
 from tacit.parties.learning.local_update import LocalUpdate
-from tacit.parties.learning.metrics import has_classes
+from tacit.parties.learning.metrics import OF_CLASSES, OF_COUNTS, has_classes, metric_name
 from tacit.parties.learning.spec import ModelSpec, weights_in
+from tacit.parties.learning.tasks import task_of
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.protocols.crypto.words import WHOLE
@@ -24,7 +25,7 @@ from tacit.protocols.federated.algorithms import ALGORITHMS, Algorithm
 from tacit.protocols.federated.averaging import Averaging, Plain
 from tacit.protocols.federated.byzantine import LARGEST, FalseUpdate, byzantine_clients
 from tacit.protocols.federated.fedavg import TrainingRound
-from tacit.protocols.federated.keys import BufferKeys, TrainingTables
+from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.method import Method, Options
 from tacit.protocols.federated.observer import TrainingObserver
 from tacit.protocols.federated.registry import UPDATES
@@ -305,7 +306,7 @@ def settings_of(
         deadline=duration(tables.protocol.deadline),
         private=_private(tables, spent),
         byzantine=_byzantine(tables, spec, labels),
-        metric_names=() if training.evaluation == "none" or has_classes(spec) else jobs.metric_names(spec),
+        metric_names=_metrics_of_clients(tables, spec),
     )
     settings = replace(settings, able=sum(1 for count in labels if settings.labels_used(count, 0)))
     if training.averaging == Plain.name:
@@ -314,6 +315,22 @@ def settings_of(
     if settings.private is not None and tables.privacy.noise == "skellam":
         settings = with_noise(settings, settings.private, tables, labels)
     return replace(settings, min_clients=training.fewest(fewest_of(settings, labels)))
+
+
+def _metrics_of_clients(tables: TrainingTables, spec: ModelSpec) -> tuple[str, ...]:
+    """The metrics of the task that clients measure where they test models, as they do not follow from counts of points.
+
+    With classes: those that `training.metrics` names, and the task's score.
+    """
+    asked, score = tables.training.metrics, task_of(spec.task).score
+    if tables.training.evaluation == "none":
+        return ()
+    if not has_classes(spec):
+        return jobs.metric_names(spec)
+    if score in OF_COUNTS and not {*asked} - {*OF_CLASSES}:
+        return ()
+    named = (one for one in jobs.metric_names(spec) if one == score or metric_name(one) in asked)
+    return tuple(one for one in named if one not in OF_COUNTS)
 
 
 def overselects(algorithm: Algorithm, method: Method) -> bool:

@@ -102,7 +102,7 @@ class TrainingSettings:
     the number of clients with labels (None: all). `deadline`, in virtual seconds, bounds every wait of the server; a
     client waits for as long as all rounds may take. `private`: clips the clients' models and adds noise (`dp_fedavg`);
     the server then draws cohorts from its own entropy. `byzantine`: the false update of each Byzantine client, by name.
-    `metric_names`: the metrics that clients compute where they test models of a task without classes.
+    `metric_names`: the metrics that clients measure where they test models, besides counts of points.
     """
 
     spec: ModelSpec

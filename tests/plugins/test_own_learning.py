@@ -185,6 +185,25 @@ def test_examples_lose_a_client_and_send_the_predicted_bytes(
     assert sent(byte_rows(result.folder)) == sent(tacit.predict(scenario).rows)
 
 
+@pytest.mark.parametrize(
+    "changes", [[], pytest.param(["training.averaging=secure", "sum.value_bits=16"], marks=pytest.mark.long)]
+)
+def test_clients_measure_a_metric_of_ones_own(
+    example: Callable[..., Scenario], tmp_path: Path, changes: list[str]
+) -> None:
+    evaluation = "secure" if changes else "plain"
+    asked = [f"training.evaluation={evaluation}", "data.held_out=0.2", 'training.metrics=["worst class"]']
+    scenario = example("focal", "training.rounds=2", *asked, *changes)
+    result = run(scenario, out=tmp_path / "run")
+    assert result.outcome == "completed", result.reason
+    assert 0 <= result.evaluation["worst class"] <= result.evaluation["accuracy"]
+    if each := result.evaluation_by_client:
+        points = [len(one.test_points) for one in material_of(scenario).shards if one.test_points is not None]
+        mean = np.average([one["worst class"] for one in each.values()], weights=points)
+        assert result.evaluation["worst class"] == pytest.approx(mean)
+    assert sent(byte_rows(result.folder)) == sent(tacit.predict(scenario).rows)
+
+
 def digest(scenario: Scenario, out: Path) -> tuple[str, str]:
     result = run(scenario, out=out)
     return result.trace_hash, result.model_digest
