@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tacit.sim import plugged
-from tacit.sim.alike import sharing
+from tacit.sim.alike import measuring, sharing
 from tacit.sim.loop import SimLoop, own_party, own_step
 from tacit.sim.machine import Machine
 from tacit.sim.plugged import executed
@@ -447,7 +447,8 @@ class Computing:
             await turn.begins
             began = time.perf_counter()
             if job is None:
-                job = _finished(*drawing)
+                with measuring:
+                    job = _finished(*drawing)
             wall = (time.perf_counter() - began) / machine.speed
             before = self._cost.before(party, step, index, modelled / machine.speed)
             seconds = wall if before is None else before

@@ -101,7 +101,7 @@ def test_cryptography_imports_no_messages() -> None:
     for path in paths:
         names = imports(nodes(path))
         assert within(names, "asyncio", "simpy") == [], path
-        pure = ("tacit.sim.streams", "tacit.sim.hollow", "tacit.sim.shares", "tacit.sim.digests")
+        pure = ("tacit.sim.streams", "tacit.sim.hollow", "tacit.sim.shares", "tacit.sim.digests", "tacit.sim.alike")
         allowed = within(names, *pure, "tacit.protocols.crypto")
         assert sorted(set(within(names, "tacit")) - {"tacit.sim", "tacit.protocols"} - set(allowed)) == [], path
 

@@ -11,6 +11,7 @@ from scipy import stats
 from tacit.protocols.crypto import key_proof
 from tacit.protocols.crypto.key_proof import ROOTS, challenges, problems, prove, proved_bytes, verify
 from tacit.protocols.crypto.paillier import PublicKey, generate
+from tacit.sim.alike import measuring
 from tacit.sim.compute import CostTable
 from tacit.sim.streams import Entropy
 
@@ -176,3 +177,5 @@ def test_a_proof_that_all_parties_of_a_run_check_is_verified_once(monkeypatch):
     first, *others = [problems([proved, wrong, proved], 512, [context, context, b"another"]) for _ in range(3)]
     assert [bool(problem) for problem in first] == [False, True, True]
     assert others == [first, first] and len(verified) == 3
+    with measuring:
+        assert problems([proved], 512, [context]) == first[:1] and len(verified) == 4
