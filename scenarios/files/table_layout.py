@@ -79,12 +79,13 @@ class Layout(Struct, frozen=True):
 
 
 def flat(tables: Mapping[str, Any], known: Collection[str], place: str) -> Iterator[tuple[str, Any]]:
-    """Yield each dotted key in `tables`, which may be nested, with its value.
+    """Yield each dotted key in `tables`, which may be nested, with its value; and a table left empty, such as expect.
 
     Raises ScenarioError at `place`, without a file's name.
     """
     for key, value in tables.items():
-        if key in known:
+        emptied = value == {} and any(one.startswith(f"{key}.") for one in known)
+        if key in known or emptied:
             yield key, value
         elif isinstance(value, dict) and value:
             yield from flat({f"{key}.{last}": item for last, item in value.items()}, known, place)

@@ -73,8 +73,8 @@ def device_table(scenario: Scenario, fleet: Fleet | None = None) -> Table | None
     for numbers, kind in groups:
         name = kind.device_class or _preset_of(kind) or "no class"
         classes.setdefault(name, _Drawn()).add(fleet, numbers, kind, scenario.network.latency)
-    clients, cores = Column("clients", COUNT), Column("cores", priority=0)
-    columns = ("class", clients, "up", "down", "latency", cores, "speed", "not always up")
+    clients, cores, away = Column("clients", COUNT), Column("cores", priority=0), Column("not always up", COUNT)
+    columns = ("class", clients, "up", "down", "latency", cores, "speed", away)
     ordered = sorted(classes.items(), key=lambda item: item[1].median_speed, reverse=True)
     return Table(columns, ((name, *one.cells()) for name, one in ordered), "drawn devices")
 
@@ -118,7 +118,7 @@ class _Drawn:
         else:
             latency = f"{len(self._latencies)} distributions"
         cores, speed = _span(self._cores, str), _span(self._speeds, lambda value: f"{value:.3g}")
-        return self._clients, *rates, latency, cores, speed, f"{self._away:,}"
+        return self._clients, *rates, latency, cores, speed, self._away
 
 
 def _span(values: Sequence[float], shown: Callable[[Any], str]) -> str:

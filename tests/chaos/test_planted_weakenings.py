@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from tacit import load
 from tacit.parties.client import Client
 from tacit.parties.device import Device
+from tacit.protocols import ledger
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
-from tacit.protocols.federated import round as training
 from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import OwnKeys
@@ -279,7 +279,7 @@ def disk_is_forgotten(plant: pytest.MonkeyPatch) -> None:
 
 def no_ledger(plant: pytest.MonkeyPatch) -> None:
     """Clients do not consult the ledger, and a vector is used in any number of sums."""
-    for module in (cells, cotraining, xclp, training):
+    for module in (cells, cotraining, xclp, ledger):
         plant.setattr(module, "release", lambda *_: None)
     for module in (secure_sum, dealing):
         plant.setattr(module, "enter", lambda *_: True)

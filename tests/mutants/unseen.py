@@ -105,14 +105,14 @@ UNSEEN = (
     ),
     _bug(
         "a weight is not cut to the largest one",
-        "protocols/federated/averaging.py",
+        "protocols/federated/secure_averages.py",
         "weight = min(int(update.weight), quantised.weight)",
         "weight = int(update.weight)",
         f"{_BITS}::test_a_client_with_more_points_counts_as_one_with_the_largest_weight",
     ),
     _bug(
         "a loss is not clipped",
-        "protocols/federated/averaging.py",
+        "protocols/federated/secure_averages.py",
         "_LOSS_RANGE + min(max(loss, -_LOSS_RANGE), _LOSS_RANGE)",
         "_LOSS_RANGE + loss",
         f"{_BITS}::test_a_loss_beyond_the_range_of_its_words_is_clipped",

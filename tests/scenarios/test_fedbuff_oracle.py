@@ -65,5 +65,5 @@ def test_the_replay_finds_a_server_that_takes_the_difference_to_its_latest_model
 
 
 def test_changes_that_take_too_much_memory_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{BufferedObserver.__module__}._MOST_HELD", 10_000)
+    monkeypatch.setattr(f"{BufferedObserver.__module__}.MOST_HELD", 10_000)
     assert equal()[0] is None

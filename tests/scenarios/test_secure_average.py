@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.learning.vectors import Layout
-from tacit.protocols.federated import averaging, observer
+from tacit.protocols.federated import observer, secure_averages
 from tacit.scenarios.files.checks import cautions, notes
 from tacit.scenarios.reporting.report import report
 from tacit.scenarios.running.runner import exit_code
@@ -167,14 +167,14 @@ def test_each_secure_average_is_compared_with_that_of_the_survivors(
 
 def test_a_run_with_a_wrong_sum_is_not_as_expected(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One number of a secure sum is wrong by 1/1000, in a scenario without [expect]."""
-    decoded = averaging.decode
+    decoded = secure_averages.decode
 
     def off(vector: bytes, layout: Layout) -> NDArray[np.floating]:
         found = decoded(vector, layout).copy()
         found[0] += 1e-3
         return found
 
-    monkeypatch.setattr(averaging, "decode", off)
+    monkeypatch.setattr(secure_averages, "decode", off)
     scenario = secure(tiny, "expect={}")
     result = run(scenario, out=tiny.parent / "run")
     assert result.equals_plaintext is False

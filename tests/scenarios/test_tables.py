@@ -237,6 +237,16 @@ def test_a_run_that_did_not_complete_is_not_in_the_mean_of_its_cell(
     assert failed and all(line["value"] == "" for line in failed)
 
 
+def test_a_row_may_expect_nothing(tabled: Path) -> None:
+    """A run that misses an expectation of the file ends the command with 1, unless its row leaves [expect] empty."""
+    tabled.write_text(tabled.read_text().replace("[expect]", "[expect]\naccuracy_at_least = 1.0", 1))
+    assert tacit("sweep", tabled, "--seeds", "1", "--out", "unmet").exit_code == 1
+    free = tabled.read_text().replace('label = "k = 3"', 'label = "k = 3"\nset = { expect = {} }')
+    tabled.write_text(free.replace('{ "protocol.k" = 2 }', '{ "protocol.k" = 2, expect = {} }'))
+    done = tacit("sweep", tabled, "--seeds", "1", "--out", "out")
+    assert done.exit_code == 0, done.output
+
+
 def test_a_cell_without_its_measure_has_no_number(tabled: Path) -> None:
     tabled.write_text(tabled.read_text().replace('measure = "bytes_total"', 'measure = "baselines.nothing"'))
     tacit("sweep", tabled, "--seeds", "1", "--out", "out")
