@@ -21,6 +21,7 @@ from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import read, shipped
 from tacit.scenarios.running import runner as running
 from tacit.scenarios.running.simulation import Simulation
+from tacit.scenarios.sweeping.tables import Figure
 from tacit.sim import own_code
 
 ROOT = Path(__file__).parents[2]
@@ -235,6 +236,11 @@ def test_a_run_that_did_not_complete_is_not_in_the_mean_of_its_cell(
     assert "long: accuracy above short: accuracy: in" in done.stdout and "not known in k = 2" in done.stdout
     failed = [line for line in lines_of("out") if line["outcome"] == "failed"]
     assert failed and all(line["value"] == "" for line in failed)
+
+
+def test_a_deviation_that_is_rounding_is_shown_as_0() -> None:
+    assert Figure(2, 2, (0.746, 0.746), 0.746, 1e-16, "s", "").text() == "746 ms ± 0 s"
+    assert Figure(2, 2, (0.745, 0.747), 0.746, 1e-3, "s", "").text() == "746 ms ± 1 ms"
 
 
 def test_a_row_may_expect_nothing(tabled: Path) -> None:
