@@ -71,7 +71,7 @@ class Figure(Struct, frozen=True):
             return self.unfit or "-"
         shown = _number(self.mean, self.unit)
         if self.deviation is not None:
-            is_rounding = self.deviation < 1e-9 * abs(self.mean)
+            is_rounding = self.unit == "s" and self.deviation < 1e-9 * abs(self.mean)
             shown += f" ± {_number(0.0 if is_rounding else self.deviation, self.unit)}"
         return shown + (f" ({self.counted} of {self.runs} runs: {self.unfit})" if self.unfit else "")
 
