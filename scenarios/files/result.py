@@ -3,8 +3,9 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,7 @@ from tacit.sim.units import format_bytes, format_duration
 if TYPE_CHECKING:
     from tacit.parties.learning.backend import nn
 
-__all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results", "load_models"]
+__all__ = ["PluginFile", "Result", "Vulnerability", "data_frame", "draw_results"]
 
 MODEL = "model.npz"
 """The name of the file with the models of a run."""
@@ -27,21 +28,6 @@ _NAMED = 4
 
 _draw: list[Callable[["Result"], str]] = []
 """The function that makes HTML of a result, if one was passed to `draw_results`."""
-
-
-_load: "list[LoadModel]" = []
-"""The function that reads the model of a run, passed to `load_models`."""
-
-
-class LoadModel(Protocol):
-    """A function that makes the network that the run in a folder has trained."""
-
-    def __call__(self, folder: Path, *, selected: bool) -> "nn.Module": ...
-
-
-def load_models(load: LoadModel) -> None:
-    """Make `Result.model` read models by `load`, which needs modules that import this one."""
-    _load[:] = [load]
 
 
 def draw_results(draw: Callable[["Result"], str]) -> None:
@@ -219,7 +205,9 @@ class Result(ResultFields, kw_only=True):
         `selected`: those of the best round by held-out points instead. Each call builds a new module. The plugins of
         the run are imported, as they were for the run. Raises ScenarioError for a run without such a model.
         """
-        return _load[0](self.folder, selected=selected)
+        trained = import_module("tacit.scenarios.files.trained")  # which imports this module
+        network: nn.Module = trained.trained_network(self.folder, selected=selected)
+        return network
 
     def record(self) -> dict[str, Any]:
         """The content of ``result.json``: the run and its outcome, its results, and the rest."""

@@ -11,7 +11,7 @@ from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import encode
 from tacit.scenarios.files.plugins import looking, use_plugins
 from tacit.scenarios.files.reading import load
-from tacit.scenarios.files.result import MODEL, load_models
+from tacit.scenarios.files.result import MODEL
 from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.sim.setting_error import Problem
 
@@ -47,6 +47,3 @@ def trained_network(folder: Path, *, selected: bool = False, trust: bool = True)
         return jobs.finished(spec, encode(numbers, jobs.layout(spec)))
     except Problem as error:
         raise ScenarioError(str(path), error.key, error.problem) from None
-
-
-load_models(trained_network)

@@ -67,6 +67,7 @@ loaded.without_effect()
 result = run(loaded.scenario, out=sys.argv[2])
 assert result.outcome == "completed", result.reason
 print(*sorted(name for name in sys.modules if name.partition(".")[0] == "tacit"))
+assert loaded.scenario.protocol.name != "fedavg" or not result.model().training
 """
 
 PLAIN = """
