@@ -64,7 +64,8 @@ class _Job(Generic[R]):
         while not self.done:
             if self.brief and self._pool.takes_back(self):
                 return self.function(*self.arguments)
-            self._pool.advance(wait=True)
+            if not self.done:  # it may have ended while it was to be taken back
+                self._pool.advance(wait=True)
         if self.error is not None:
             raise self.error
         value: R = self.value

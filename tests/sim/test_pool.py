@@ -250,6 +250,28 @@ def test_a_brief_job_runs_in_this_process_if_its_result_is_wanted_before_a_worke
         pool.close()
 
 
+def test_a_brief_job_that_ends_while_it_is_asked_back_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result was received in that moment, and no further one may ever come."""
+    takes_back, advance, pool = Pool.takes_back, Pool.advance, Pool(1)
+
+    def slowly(self: Pool, job: Any) -> bool:
+        while not job.done:
+            advance(self, wait=True)
+        return takes_back(self, job)
+
+    def waits_for_something(self: Pool, wait: bool = False) -> None:
+        assert not wait or not job.done, "it would wait for ever"
+        advance(self, wait)
+
+    try:
+        job = pool.submit_brief(pow, (2, 5))
+        monkeypatch.setattr(Pool, "takes_back", slowly)
+        monkeypatch.setattr(Pool, "advance", waits_for_something)
+        assert job.result() == 32
+    finally:
+        pool.close()
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_pool_takes_a_server_that_was_started_early_unless_it_has_ended(
     killed: bool, monkeypatch: pytest.MonkeyPatch
