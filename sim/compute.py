@@ -284,7 +284,7 @@ def uses_all_cores(function: Callable[..., Any]) -> bool:
 
 @dataclass
 class Preloaded:
-    """The modules that workers import before they take jobs, and who is told of each further one."""
+    """The modules that workers import before they take jobs; functions in `tell` are called with each further name."""
 
     names: dict[str, None] = field(default_factory=dict)
     tell: list[Callable[[str], None]] = field(default_factory=list)

@@ -129,7 +129,7 @@ class _Joined:
 
 
 async def tell_unusable(name: str, why: str, scenario: Scenario, host: str, port: int, options: ProcessOptions) -> None:
-    """Tell the server that the party `name` cannot use its data, for up to the options' `patience` until it is there.
+    """Notify the server that the party `name` cannot use its data, waiting for it for up to the options' `patience`.
 
     The server does not learn `why`, which is logged if the server is not there at once.
     """
@@ -141,7 +141,7 @@ async def tell_unusable(name: str, why: str, scenario: Scenario, host: str, port
         with suppress(TimeoutError):
             await spoke.connect(soon)
         later = options.patience - soon
-        options.log(f"{why}. The server was not reached, and is told when it is there: tried for {later:g} s")
+        options.log(f"{why}. The server was not reached; for {later:g} s more, this process waits to notify it")
         with suppress(TimeoutError):
             await spoke.connect(later)
 

@@ -101,7 +101,7 @@ def _sized_caution(scenario: Scenario, shards: Mapping[str, Shard]) -> str:
     )
 
 
-# --- what a valid scenario is told
+# --- notes and cautions about a valid scenario
 
 
 def cautions(scenario: Scenario) -> list[str]:

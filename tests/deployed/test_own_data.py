@@ -190,12 +190,14 @@ def test_a_server_that_starts_later_is_told_of_unusable_data(
             waits.set()
 
         options = ProcessOptions(tmp_path / "own", tmp_path, log, seeded=True, with_faults=False, patience=60.0)
-        told = asyncio.create_task(joining.tell_unusable("client/0", "30 rows", deployed, "127.0.0.1", port, options))
+        notifying = asyncio.create_task(
+            joining.tell_unusable("client/0", "30 rows", deployed, "127.0.0.1", port, options)
+        )
         await waits.wait()
         digest = digest_of(deployed, seeded=True)
         hub = Hub(["client/0"], digest, tls, HubState(bytes(16)), Limits(), said.append, lambda: None)
         await hub.listen("127.0.0.1", port)
-        await told
+        await notifying
         await hub.close()
 
     loop = RealLoop()
