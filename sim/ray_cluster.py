@@ -165,12 +165,12 @@ class Cluster:
         heard = {node["NodeID"]: self._heard for node in self.nodes}
         while not self._over.wait(_ASKING):
             try:
-                self.nodes = self._alive()
-                self._heard = now = time.monotonic()
-                there = [node["NodeID"] for node in self.nodes if node["Resources"].get("CPU")]
                 with self._asking:
                     if self._over.is_set():
                         return
+                    self.nodes = self._alive()
+                    self._heard = now = time.monotonic()
+                    there = [node["NodeID"] for node in self.nodes if node["Resources"].get("CPU")]
                     ended = self.ray.wait(list(asked.values()), num_returns=len(asked), timeout=0)[0] if asked else []
                     asked = {node: reference for node, reference in asked.items() if reference not in ended}
                     heard |= {node: now for node in there if node not in asked}
@@ -212,16 +212,20 @@ class Cluster:
     def close(self) -> None:
         """Close the connection, and stop Ray if it was started here."""
         self._over.set()
-        if self._asking.acquire(timeout=_ASKING):  # at once, except beside a question to a frozen head
-            self._asking.release()
         self._put = OrderedDict()
+        with interrupts_held_back(), suppress(ClusterError):
+            self.answered(self._close_after_question)
         if self._own:
             from ray._private import worker
 
-            with interrupts_held_back(), suppress(ClusterError):
-                self.answered(self.ray.shutdown)
             atexit.unregister(self.ray.shutdown)  # of a frozen head it would not end
             worker.print_to_stdstream = self._printing
+
+    def _close_after_question(self) -> None:
+        """Close the connection when no question is being asked: Ray ends a process that asks on a closed one."""
+        with self._asking:
+            if self._own:
+                self.ray.shutdown()
 
     def _connect(self, address: str) -> None:
         host, _, port = address.rpartition(":")

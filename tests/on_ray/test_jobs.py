@@ -113,6 +113,34 @@ def test_a_sweep_survives_a_frozen_node(own_nodes: Nodes, soon_frozen: None, tmp
     assert runs_of(tmp_path / "there") == runs_of(tmp_path / "here")
 
 
+CLOSED = """
+import sys
+import time
+
+import tacit.sim.ray_cluster
+
+class Slow(tacit.sim.ray_cluster.Cluster):
+    def _alive(self):
+        time.sleep(0.2)
+        print("asks", "on an open connection" if self.ray.is_initialized() else "on a closed connection")
+        return super()._alive()
+
+tacit.sim.ray_cluster._ASKING = 0.01
+connection = Slow(sys.argv[1])
+time.sleep(0.1)
+connection.close()
+print("closes")
+time.sleep(0.5)
+"""
+
+
+def test_a_connection_is_not_closed_during_a_question(nodes: Nodes) -> None:
+    ended = subprocess.run([sys.executable, "-c", CLOSED, nodes.address], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr  # Ray ends a process that asks on a closed connection
+    *asked, last = ended.stdout.splitlines()
+    assert (set(asked), last) == ({"asks on an open connection"}, "closes")
+
+
 STUCK = """
 import os
 import time
