@@ -31,7 +31,7 @@ setup(
             ("protocols/crypto", "lanes", []),
             ("protocols/crypto", "transfers", []),
             ("sim", "digests", []),
-            ("sim", "events", []),
+            ("sim", "events", ["sim/journeys.h", "sim/uplinks.h"]),
         )
     ],
 )

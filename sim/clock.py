@@ -1,7 +1,8 @@
 """The virtual clock: SimPy's environment with timers at exact times, and queues of calls that come due in order.
 
-`events.c` does what `Environment` and `Line` do here, and the most frequent turns of links (`tacit.sim.link`), if it is
-compiled when Tacit is installed. The times and the order of all calls are the same, to the last bit.
+`events.c` does what `Environment` and `Line` do here, and the most frequent turns of links and of the network
+(`tacit.sim.link`, `tacit.sim.network`), if it is compiled when Tacit is installed. The times and the order of all calls
+are the same, to the last bit.
 """
 
 import importlib
@@ -103,7 +104,9 @@ class Environment(simpy.Environment):
     `cancelled` counts the cancelled timers still in the heap. By themselves they must not move the clock.
     """
 
-    _queue: list[Any]  # of SimPy: the heap
+    # Of SimPy but the last, in slots, where C finds them: the time, the numbers of events, and the heap.
+    __slots__ = ("_eid", "_now", "_queue", "cancelled")
+    _queue: list[Any]
 
     now: Any = property(attrgetter("_now"))  # read with every message: without a call of Python
     """The virtual time in seconds."""
@@ -245,11 +248,11 @@ def _compiled() -> Any:
 _EVENTS = _compiled()
 
 
-def use_compiled(*types: type) -> None:
-    """Use the compiled methods of the `types` of `tacit.sim.link`, if there are any."""
+def use_compiled(kind: str, *types: type) -> None:
+    """Use the compiled methods of `types`, of the `kind` "link" or "network", if there are any."""
     try:
-        found = _EVENTS.link_methods(*types)
-    except (AttributeError, TypeError):
+        found = getattr(_EVENTS, f"{kind}_methods")(*types)
+    except (AttributeError, TypeError, RuntimeError):
         return
     _add(list(found))
 

@@ -5,11 +5,13 @@ file must be compiled without fused multiplication and addition. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <structmember.h>
 
 static PyTypeObject *environment_type, *timer_type, *line_type, *event_type;
 static PyObject *deque_type, *step; /* SimPy's own step */
 static Py_ssize_t timer_call, timer_env, timer_pending, line_calls, line_env, line_first; /* places of slots */
+static Py_ssize_t env_now, env_eid, env_queue, env_cancelled;
 static PyObject *name_now, *name_eid, *name_queue, *name_cancelled, *name_append, *name_popleft, *normal;
 
 #define SLOT(object, place) (*(PyObject **)((char *)(object) + (place)))
@@ -31,6 +33,12 @@ static PyObject *slot(PyObject *object, Py_ssize_t place)
         return NULL;
     }
     return Py_NewRef(value);
+}
+
+/* An attribute of an environment, with a reference. */
+static PyObject *of_env(PyObject *env, Py_ssize_t place, PyObject *name)
+{
+    return PyObject_TypeCheck(env, environment_type) ? slot(env, place) : PyObject_GetAttr(env, name);
 }
 
 /* 1 if one number is less than another, 0 if not, -1 for an error. */
@@ -65,6 +73,11 @@ static int is_before(PyObject *one, PyObject *other)
                 }
             }
         }
+    }
+    if (PyTuple_CheckExact(one) && PyTuple_CheckExact(other) && PyTuple_GET_SIZE(one) == 3 && PyTuple_GET_SIZE(other) == 3) {
+        PyObject *end = PyTuple_GET_ITEM(one, 0), *later = PyTuple_GET_ITEM(other, 0); /* entries of flows: see uplinks.h */
+        if (PyFloat_CheckExact(end) && PyFloat_CheckExact(later) && PyFloat_AS_DOUBLE(end) != PyFloat_AS_DOUBLE(later))
+            return PyFloat_AS_DOUBLE(end) < PyFloat_AS_DOUBLE(later);
     }
     return PyObject_RichCompareBool(one, other, Py_LT);
 }
@@ -131,7 +144,7 @@ failed:
 /* The heap of an environment, with a reference. */
 static PyObject *heap_of(PyObject *env)
 {
-    PyObject *heap = PyObject_GetAttr(env, name_queue);
+    PyObject *heap = of_env(env, env_queue, name_queue);
     if (heap != NULL && !PyList_CheckExact(heap)) {
         PyErr_SetString(PyExc_TypeError, "the heap is no list");
         Py_CLEAR(heap);
@@ -142,7 +155,7 @@ static PyObject *heap_of(PyObject *env)
 /* `when`, or the present time of the environment if that is later; with a reference. */
 static PyObject *not_past(PyObject *env, PyObject *when)
 {
-    PyObject *now = PyObject_GetAttr(env, name_now);
+    PyObject *now = of_env(env, env_now, name_now);
     if (now == NULL)
         return NULL;
     int is_later = is_less(now, when);
@@ -158,7 +171,7 @@ static PyObject *not_past(PyObject *env, PyObject *when)
 /* The next number of an entry. */
 static PyObject *next_number(PyObject *env)
 {
-    PyObject *numbers = PyObject_GetAttr(env, name_eid);
+    PyObject *numbers = of_env(env, env_eid, name_eid);
     if (numbers == NULL)
         return NULL;
     PyObject *number = PyIter_Next(numbers);
@@ -242,7 +255,7 @@ static PyObject *line_at(PyObject *line, PyObject *const *given, Py_ssize_t coun
     }
     PyObject *found = NULL, *env = slot(line, line_env), *first = slot(line, line_first), *calls = slot(line, line_calls);
     PyObject *due = NULL, *number = NULL, *entry = NULL, *now = NULL;
-    if (env == NULL || first == NULL || calls == NULL || (now = PyObject_GetAttr(env, name_now)) == NULL)
+    if (env == NULL || first == NULL || calls == NULL || (now = of_env(env, env_now, name_now)) == NULL)
         goto done;
     int is_past = is_less(given[0], now);
     if (is_past < 0)
@@ -330,17 +343,18 @@ done:
 static int happen(PyObject *env, PyObject *entry)
 {
     PyObject *call = PyTuple_GET_ITEM(entry, 3), *found;
-    if (PyObject_SetAttr(env, name_now, PyTuple_GET_ITEM(entry, 0)) < 0)
-        return -1;
+    set_slot(env, env_now, PyTuple_GET_ITEM(entry, 0));
     if (Py_TYPE(call) == timer_type) {
         if (SLOT(call, timer_pending) != Py_True) {
-            PyObject *cancelled = PyObject_GetAttr(env, name_cancelled);
+            PyObject *cancelled = of_env(env, env_cancelled, name_cancelled);
             Py_ssize_t left = cancelled == NULL ? -1 : PyLong_AsSsize_t(cancelled);
             Py_XDECREF(cancelled);
             PyObject *fewer = PyErr_Occurred() ? NULL : PyLong_FromSsize_t(left - 1);
-            int failed = fewer == NULL ? -1 : PyObject_SetAttr(env, name_cancelled, fewer);
-            Py_XDECREF(fewer);
-            return failed;
+            if (fewer == NULL)
+                return -1;
+            set_slot(env, env_cancelled, fewer);
+            Py_DECREF(fewer);
+            return 0;
         }
         set_slot(call, timer_pending, Py_False);
         PyObject *then = slot(call, timer_call);
@@ -368,7 +382,7 @@ static PyObject *step_until(PyObject *env, PyObject *due)
             failed |= ready < 0;
             break;
         }
-        PyObject *cancelled = PyObject_GetAttr(env, name_cancelled);
+        PyObject *cancelled = of_env(env, env_cancelled, name_cancelled);
         Py_ssize_t gone = cancelled == NULL ? -1 : PyLong_AsSsize_t(cancelled);
         Py_XDECREF(cancelled);
         if (gone == -1 && PyErr_Occurred()) {
@@ -442,7 +456,7 @@ static int is_none(PyObject *object, Py_ssize_t place)
 /* The present time of the environment in a slot, with a reference. */
 static PyObject *now_of(PyObject *object, Py_ssize_t place)
 {
-    PyObject *env = slot(object, place), *now = env == NULL ? NULL : PyObject_GetAttr(env, name_now);
+    PyObject *env = slot(object, place), *now = env == NULL ? NULL : of_env(env, env_now, name_now);
     Py_XDECREF(env);
     return now;
 }
@@ -852,6 +866,9 @@ static PyObject *way_through(PyObject *way, PyObject *ignored)
     return found;
 }
 
+#include "uplinks.h"
+#include "journeys.h"
+
 static PyMethodDef of_environment[] = {
     {"at", (PyCFunction)(void (*)(void))at, METH_FASTCALL, NULL},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, NULL},
@@ -887,7 +904,9 @@ static PyObject *methods(PyObject *self, PyObject *arguments)
         return NULL;
     if ((timer_call = place_of(timer, "call")) < 0 || (timer_env = place_of(timer, "env")) < 0
         || (timer_pending = place_of(timer, "pending")) < 0 || (line_calls = place_of(line, "_calls")) < 0
-        || (line_env = place_of(line, "_env")) < 0 || (line_first = place_of(line, "_first")) < 0)
+        || (line_env = place_of(line, "_env")) < 0 || (line_first = place_of(line, "_first")) < 0
+        || (env_now = place_of(environment, "_now")) < 0 || (env_eid = place_of(environment, "_eid")) < 0
+        || (env_queue = place_of(environment, "_queue")) < 0 || (env_cancelled = place_of(environment, "cancelled")) < 0)
         return NULL;
     Py_XSETREF(environment_type, (PyTypeObject *)Py_NewRef(environment));
     Py_XSETREF(timer_type, (PyTypeObject *)Py_NewRef(timer));
@@ -906,8 +925,16 @@ static PyMethodDef of_downlink[] = {
     {"take_one", (PyCFunction)(void (*)(void))take_one, METH_FASTCALL, NULL},
     {"_wake", down_wake, METH_NOARGS, NULL},
 };
-static PyMethodDef of_link = {"land", (PyCFunction)(void (*)(void))land, METH_FASTCALL, NULL};
+static PyMethodDef of_uplink[] = {
+    {"carry", up_carry, METH_O, NULL},
+    {"_wake", up_wake, METH_NOARGS, NULL},
+};
+static PyMethodDef of_link[] = {
+    {"land", (PyCFunction)(void (*)(void))land, METH_FASTCALL, NULL},
+    {"send", (PyCFunction)(void (*)(void))link_send, METH_FASTCALL, NULL},
+};
 static PyMethodDef of_passage[] = {
+    {"begin", (PyCFunction)(void (*)(void))way_begin, METH_FASTCALL, NULL},
     {"leave", way_leave, METH_NOARGS, NULL},
     {"arrive", way_arrive, METH_NOARGS, NULL},
     {"through", way_through, METH_NOARGS, NULL},
@@ -926,8 +953,23 @@ static int places_of(PyTypeObject *type, const named_slot *slots)
     return 0;
 }
 
-/* link_methods(Access, Downlink, Link, Passage): the methods of links, each with its class and name. Call `methods`
-   before. */
+/* Add a method of a type with its name to a list, and store the one in Python that it replaces in `before`. */
+static int add_method(PyObject *methods, PyTypeObject *type, PyMethodDef *method, PyObject **before)
+{
+    PyObject *found = before == NULL ? NULL : PyObject_GetAttrString((PyObject *)type, method->ml_name);
+    if (before != NULL) {
+        if (found == NULL)
+            return -1;
+        Py_XSETREF(*before, found);
+    }
+    PyObject *made = Py_BuildValue("(OsN)", type, method->ml_name, PyDescr_NewMethod(type, method));
+    int failed = made == NULL ? -1 : PyList_Append(methods, made);
+    Py_XDECREF(made);
+    return failed;
+}
+
+/* link_methods(Access, Downlink, Uplink, Leaving, Rate, Link, Passage): the methods of links, each with its class and name.
+   Call `methods` before, and this once. */
 static PyObject *link_methods(PyObject *self, PyObject *arguments)
 {
     (void)self;
@@ -938,46 +980,121 @@ static PyObject *link_methods(PyObject *self, PyObject *arguments)
         {&down_served, "_served"}, {&down_idle_since, "_idle_since"}, {&down_waiting, "_waiting"},
         {&down_backlog, "_backlog"}, {&down_inflow, "_inflow"}, {&down_open, "_open"}, {&down_row, "_row"},
         {&down_arrivals, "_arrivals"}, {&down_free, "_free"}, {NULL, NULL},
-    }, of_a_link[] = {
+    }, of_an_uplink[] = {
+        {&up_alone, "_alone"}, {&up_behind, "_behind"}, {&up_capped, "_capped"}, {&up_end, "_end"}, {&up_ends, "_ends"},
+        {&up_flows, "_flows"}, {&up_is_capped, "_is_capped"}, {&up_level, "_level"}, {&up_number, "_number"},
+        {&up_sent, "_sent"}, {&up_shared, "_shared"}, {&up_tail, "_tail"}, {&up_taken, "_taken"}, {&up_times, "_times"},
+        {&up_waiting, "_waiting"}, {NULL, NULL},
+    }, of_a_leaving[] = {
+        {&leaving_cap, "cap"}, {&leaving_capped, "capped"}, {&leaving_end, "end"}, {&leaving_number, "number"},
+        {&leaving_parcel, "parcel"}, {&leaving_place, "place"}, {NULL, NULL},
+    }, of_a_rate[] = {{&rate_is_used, "is_used"}, {NULL, NULL}}, of_a_link[] = {
         {&link_env, "_env"}, {&link_ordered, "_ordered"}, {&link_last, "_last"}, {&link_flight, "_flight"},
-        {&link_latest, "flight"}, {&link_down, "down"}, {NULL, NULL},
+        {&link_latest, "flight"}, {&link_down, "down"}, {&link_up, "up"}, {&link_draws, "draws"}, {&link_fixed, "fixed"},
+        {&link_delays, "_delays"}, {&link_shakes, "_shakes"}, {&link_jitter, "_jitter"}, {NULL, NULL},
     }, of_a_passage[] = {
         {&way_link, "link"}, {&way_flight, "flight"}, {&way_rates, "rates"}, {&way_left, "left"}, {&way_began, "began"},
-        {&way_size, "size"}, {&way_deliver, "deliver"}, {NULL, NULL},
+        {&way_size, "size"}, {&way_deliver, "deliver"}, {&way_cut, "cut"}, {&way_delay, "delay"}, {&way_end, "end"},
+        {&way_arrival, "arrival"}, {NULL, NULL},
     };
-    PyTypeObject *access, *downlink, *link, *passage;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!", &PyType_Type, &access, &PyType_Type, &downlink, &PyType_Type, &link,
-                          &PyType_Type, &passage))
+    PyTypeObject *access, *downlink, *uplink, *leaving, *rate, *link, *passage;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!O!", &PyType_Type, &access, &PyType_Type, &downlink, &PyType_Type, &uplink,
+                          &PyType_Type, &leaving, &PyType_Type, &rate, &PyType_Type, &link, &PyType_Type, &passage))
         return NULL;
     if (environment_type == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the queue of events has no types yet");
         return NULL;
     }
-    if (places_of(access, of_an_access) || places_of(downlink, of_a_downlink) || places_of(link, of_a_link)
+    if (places_of(access, of_an_access) || places_of(downlink, of_a_downlink) || places_of(uplink, of_an_uplink)
+        || places_of(leaving, of_a_leaving) || places_of(rate, of_a_rate) || places_of(link, of_a_link)
         || places_of(passage, of_a_passage))
         return NULL;
-    PyObject **kept[] = {&python_take_one, &python_wake, &python_leave, &python_arrive};
-    PyTypeObject *owners[] = {downlink, downlink, passage, passage};
-    const char *names[] = {"take_one", "_wake", "leave", "arrive"};
-    for (int i = 0; i < 4; i++) {
-        PyObject *found = PyObject_GetAttrString((PyObject *)owners[i], names[i]);
-        if (found == NULL)
-            return NULL;
-        Py_XSETREF(*kept[i], found);
-    }
-    Py_XSETREF(link_type, (PyTypeObject *)Py_NewRef(link));
     Py_XSETREF(downlink_type, (PyTypeObject *)Py_NewRef(downlink));
-    return Py_BuildValue("(OsN)(OsN)(OsN)(OsN)(OsN)(OsN)(OsN)", access, "_set_timer", PyDescr_NewMethod(access, &of_access),
-                         downlink, "take_one", PyDescr_NewMethod(downlink, of_downlink), downlink, "_wake",
-                         PyDescr_NewMethod(downlink, of_downlink + 1), link, "land", PyDescr_NewMethod(link, &of_link),
-                         passage, "leave", PyDescr_NewMethod(passage, of_passage), passage, "arrive",
-                         PyDescr_NewMethod(passage, of_passage + 1), passage, "through",
-                         PyDescr_NewMethod(passage, of_passage + 2));
+    Py_XSETREF(uplink_type, (PyTypeObject *)Py_NewRef(uplink));
+    Py_XSETREF(leaving_type, (PyTypeObject *)Py_NewRef(leaving));
+    Py_XSETREF(rate_type, (PyTypeObject *)Py_NewRef(rate));
+    Py_XSETREF(link_type, (PyTypeObject *)Py_NewRef(link));
+    Py_XSETREF(passage_type, (PyTypeObject *)Py_NewRef(passage));
+    PyObject *found = PyList_New(0);
+    if (found == NULL || add_method(found, access, &of_access, NULL) || add_method(found, downlink, of_downlink, &python_take_one)
+        || add_method(found, downlink, of_downlink + 1, &python_wake) || add_method(found, uplink, of_uplink, &python_carry)
+        || add_method(found, uplink, of_uplink + 1, &python_up_wake) || add_method(found, link, of_link, NULL)
+        || add_method(found, link, of_link + 1, &python_send) || add_method(found, passage, of_passage, NULL)
+        || add_method(found, passage, of_passage + 1, &python_leave)
+        || add_method(found, passage, of_passage + 2, &python_arrive) || add_method(found, passage, of_passage + 3, NULL))
+        Py_CLEAR(found);
+    return found;
+}
+
+static PyMethodDef of_network[] = {
+    {"send", network_send, METH_O, NULL},
+    {"_hop", (PyCFunction)(void (*)(void))network_hop, METH_FASTCALL, NULL},
+    {"land", network_land, METH_O, NULL},
+};
+static PyMethodDef of_journey = {"arrive", journey_arrive, METH_NOARGS, NULL};
+
+/* network_methods(LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link): the methods of the network, each
+   with its class and name. Call `link_methods` before, and this once. */
+static PyObject *network_methods(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    static const named_slot of_a_network[] = {
+        {&net_is_plain, "_is_plain"}, {&net_links, "_links"}, {&net_ledger, "_ledger"}, {&net_trace, "_trace"},
+        {&net_env, "_env"}, {&net_hub, "_hub"}, {&net_is_mesh, "_is_mesh"}, {&net_endpoints, "_endpoints"},
+        {&net_copies, "_copies"}, {&net_in_flight, "in_flight"}, {&net_flying, "_flying"}, {&net_times, "_times"},
+        {&net_barriers, "_barriers"}, {&net_taps, "_taps"}, {NULL, NULL},
+    }, of_a_journey[] = {
+        {&trip_near, "near"}, {&trip_far, "far"}, {&trip_far_life, "far_incarnation"}, {&trip_packet, "packet"},
+        {&trip_source, "source"}, {&trip_source_life, "source_incarnation"}, {&trip_target, "target"},
+        {&trip_target_life, "target_incarnation"}, {&trip_flipped, "flipped"}, {&trip_departed, "departed"},
+        {&trip_network, "network"}, {&trip_message, "message"}, {&trip_number, "number"}, {&trip_delay, "delay"},
+        {&trip_doomed, "doomed"}, {NULL, NULL},
+    }, of_an_endpoint[] = {
+        {&end_name, "name"}, {&end_alive, "alive"}, {&end_paused, "paused"}, {&end_handles, "handles"},
+        {&end_life, "incarnation"}, {&end_receive, "receive"}, {NULL, NULL},
+    }, of_a_packet[] = {
+        {&packet_sender, "sender"}, {&packet_receiver, "receiver"}, {&packet_type_name, "type"}, {&packet_step, "step"},
+        {&packet_protocol, "protocol"}, {&packet_times, "times"}, {&packet_payload, "payload"}, {&packet_sealing, "sealing"},
+        {&packet_envelope, "envelope"}, {NULL, NULL},
+    }, of_a_row[] = {
+        {&row_type_name, "type"}, {&row_step, "step"}, {&row_protocol, "protocol"}, {&row_relayed, "relayed"},
+        {&row_messages, "messages"}, {&row_payload, "payload"}, {&row_sealing, "sealing"}, {&row_envelope, "envelope"},
+        {NULL, NULL},
+    }, of_a_ledger[] = {{&ledger_messages, "messages"}, {&ledger_bytes, "bytes"}, {NULL, NULL}}, of_a_trace[] = {
+        {&trace_uses_digests, "uses_digests"}, {&trace_count, "count"}, {NULL, NULL},
+    }, of_a_link[] = {{&link_row, "row"}, {NULL, NULL}};
+    PyTypeObject *network, *journey, *endpoint, *packet, *row, *ledger, *trace, *link;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!O!O!", &PyType_Type, &network, &PyType_Type, &journey, &PyType_Type, &endpoint,
+                          &PyType_Type, &packet, &PyType_Type, &row, &PyType_Type, &ledger, &PyType_Type, &trace, &PyType_Type,
+                          &link))
+        return NULL;
+    if (link_type != link) {
+        PyErr_SetString(PyExc_RuntimeError, "the links have no types yet");
+        return NULL;
+    }
+    if (places_of(network, of_a_network) || places_of(journey, of_a_journey) || places_of(endpoint, of_an_endpoint)
+        || places_of(packet, of_a_packet) || places_of(row, of_a_row) || places_of(ledger, of_a_ledger)
+        || places_of(trace, of_a_trace) || places_of(link, of_a_link))
+        return NULL;
+    Py_XSETREF(network_type, (PyTypeObject *)Py_NewRef(network));
+    Py_XSETREF(journey_type, (PyTypeObject *)Py_NewRef(journey));
+    Py_XSETREF(endpoint_type, (PyTypeObject *)Py_NewRef(endpoint));
+    Py_XSETREF(packet_type, (PyTypeObject *)Py_NewRef(packet));
+    Py_XSETREF(row_type, (PyTypeObject *)Py_NewRef(row));
+    Py_XSETREF(ledger_type, (PyTypeObject *)Py_NewRef(ledger));
+    Py_XSETREF(trace_type, (PyTypeObject *)Py_NewRef(trace));
+    PyObject *found = PyList_New(0);
+    if (found == NULL || add_method(found, network, of_network, &python_network_send)
+        || add_method(found, network, of_network + 1, &python_hop) || add_method(found, network, of_network + 2, &python_land)
+        || add_method(found, journey, &of_journey, NULL))
+        Py_CLEAR(found);
+    return found;
 }
 
 static PyMethodDef functions[] = {
     {"methods", methods, METH_VARARGS, NULL},
     {"link_methods", link_methods, METH_VARARGS, NULL},
+    {"network_methods", network_methods, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -998,6 +1115,19 @@ PyMODINIT_FUNC PyInit__events(void)
     name_at = PyUnicode_InternFromString("at");
     name_flight = PyUnicode_InternFromString("flight");
     name_keep_earlier = PyUnicode_InternFromString("keep_earlier");
+    const struct {
+        PyObject **name;
+        const char *text;
+    } more[] = {
+        {&name_begin, "begin"}, {&name_turn, "turn"}, {&name_leave, "leave"}, {&name_expect, "expect"}, {&name_clear, "_clear"},
+        {&name_change, "change"}, {&name_begin_flow, "_begin"}, {&name_cap, "cap"}, {&name_link, "link"}, {&name_size, "size"},
+        {&name_share, "_share"}, {&name_begin_one, "_begin_one"}, {&name_record, "_record"}, {&name_lose, "lose"},
+        {&name_sent, "sent"}, {&name_delivered, "delivered"}, {&name_land, "land"}, {&word_send, "send"},
+        {&word_relay, "relay"}, {&word_deliver, "deliver"}, {&name_deliver, "_deliver"}, {&name_relay, "_relay"},
+    };
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if ((*more[i].name = PyUnicode_InternFromString(more[i].text)) == NULL)
+            return NULL;
     infinity = PyFloat_FromDouble(Py_HUGE_VAL);
     if (!name_wake || !name_cancel || !name_arrive || !name_through || !name_at || !name_flight || !name_keep_earlier || !infinity)
         return NULL;

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.sim.access import Access, Uplink
+from tacit.sim.access import Access, Uplink, _Leaving
 from tacit.sim.clock import Environment, Line, use_compiled
 from tacit.sim.course import Course, Rate, Source
 from tacit.sim.downlink import Downlink
@@ -295,4 +295,4 @@ class Link:
         self._last = 0.0
 
 
-use_compiled(Access, Downlink, Link, Passage)
+use_compiled("link", Access, Downlink, Uplink, _Leaving, Rate, Link, Passage)

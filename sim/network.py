@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tacit.sim.clock import use_compiled
 from tacit.sim.conditions import Barrier, Conditions, Statistics
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired, MessageFault
@@ -25,7 +26,7 @@ from tacit.sim.taps import Taps
 from tacit.sim.trace import Event, Fact, Trace
 from tacit.sim.transport import CUT, SECOND_COPY, Transport
 from tacit.sim.triggers import Faults
-from tacit.sim.wire import Ledger, Packet, altered, flip_bit
+from tacit.sim.wire import Ledger, LedgerRow, Packet, altered, flip_bit
 
 _NO_ORIGIN = ("", 0, 0)
 _SWEEP = 64  # the most parties whose links are let go when one more rests
@@ -155,6 +156,12 @@ class LinkNetwork:
     need neither.
     """
 
+    __slots__ = (
+        "__weakref__", "_barriers", "_conditions", "_copies", "_draws", "_endpoints", "_env", "_faults", "_flying",
+        "_hub", "_is_mesh", "_is_perfect", "_is_plain", "_is_reliable", "_is_tcp", "_ledger", "_links", "_loop",
+        "_lost", "_retired", "_seed", "_sent_again", "_taps", "_times", "_trace", "_transports", "in_flight",
+    )  # fmt: skip
+
     def __init__(
         self,
         loop: SimLoop,
@@ -168,6 +175,7 @@ class LinkNetwork:
     ) -> None:
         self._loop, self._trace, self._ledger, self._seed = loop, trace, ledger, seed
         self._conditions, self._hub = conditions, hub
+        self._env, self._times = loop.env, conditions.times
         self._is_mesh = conditions.topology == "mesh"
         self._is_reliable = conditions.transport != "datagram"
         self._is_tcp = conditions.transport == "tcp"
@@ -193,8 +201,8 @@ class LinkNetwork:
         """Add a party with `up` and `down` bytes a second (0: unlimited). Its messages take `handling` on `host`."""
         if name in self._endpoints:
             raise ValueError(f"two parties are called {name}")
-        stretched = partial(self._tell_handling, name) if handling is not None and self._conditions.times else None
-        endpoint = self._endpoints[name] = Endpoint(self._loop.env, name, receive, up, down, handling, host, stretched)
+        stretched = partial(self._tell_handling, name) if handling is not None and self._times else None
+        endpoint = self._endpoints[name] = Endpoint(self._env, name, receive, up, down, handling, host, stretched)
         return endpoint
 
     def retire(self, name: str) -> None:
@@ -238,7 +246,7 @@ class LinkNetwork:
         source, target = self._endpoints[packet.sender], self._endpoints.get(packet.receiver)
         if target is None:  # a name from a forged message
             note = f"{packet.type} to {packet.receiver!r}: there is no such party"
-            self._trace.add(Event(self._loop.env.now, "drop", packet.sender, step=packet.step, note=note))
+            self._trace.add(Event(self._env.now, "drop", packet.sender, step=packet.step, note=note))
         elif source.paused:
             source.sends.append(partial(self._begin, packet, source, target))
         else:
@@ -271,13 +279,13 @@ class LinkNetwork:
         if barrier is not None and barrier.holds:
             barrier.kept.append(again)
         elif barrier is not None or not (stream is None or isinstance(stream, Transport) or not stream.is_busy):
-            self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
+            self._env.at(self._env.now + self._conditions.retransmission_timeout, again)
         else:
             link = self._link(self._endpoints[sender], self._endpoints[receiver])
             link.send(0, call, partial(self._signal_later, again))
 
     def _signal_later(self, again: Callable[[], object], _: str) -> None:
-        self._loop.env.at(self._loop.env.now + self._conditions.retransmission_timeout, again)
+        self._env.at(self._env.now + self._conditions.retransmission_timeout, again)
 
     def block(self, barrier: Barrier) -> None:
         """Add `barrier`. Only for a network that was made with faults of links."""
@@ -377,7 +385,7 @@ class LinkNetwork:
         """Make copy number `tries` of those sent again on the same hop; it is counted and traced as sent."""
         self._sent_again += 1
         copy = self._copy(journey, f"sent again: {tries}", Fact.AGAIN, tries)
-        copy.departed = self._loop.env.now
+        copy.departed = self._env.now
         if not copy.is_relayed:
             for fault in self._due(copy, again=True):
                 fault.affect(copy, partial(self._faults.bit, fault, copy.packet.sender))
@@ -389,21 +397,21 @@ class LinkNetwork:
 
     def carried(self, journey: Journey) -> None:
         """Tell observers how long a copy was on its way through both ends of its link, without the latency."""
-        if self._conditions.times and journey.departed is not None:
+        if self._times and journey.departed is not None:
             flight = self._links[journey.near.name, journey.far.name].flight
             self._tell_transfer(journey, journey.far.name, flight)
         journey.departed = None
 
     def _tell_transfer(self, journey: Journey, peer: str, flight: float = 0.0) -> None:
         assert journey.departed is not None
-        now, packet = self._loop.env.now, journey.packet
+        now, packet = self._env.now, journey.packet
         seconds = max(0.0, now - journey.departed - flight)
         event = Event(now, "carry", journey.near.name, peer, step=packet.step, type=packet.type, value=seconds)
         self._trace.tell(event)
 
     def _tell_handling(self, party: str, seconds: float) -> None:
         """Tell observers the seconds for which a message held a core of a slow party beyond those at full speed."""
-        self._trace.tell(Event(self._loop.env.now, "stretch", party, value=seconds))
+        self._trace.tell(Event(self._env.now, "stretch", party, value=seconds))
 
     def is_gone(self, journey: Journey) -> bool:
         """Return true if the receiver at the end of the hop is down or another incarnation than the packet was sent
@@ -412,7 +420,7 @@ class LinkNetwork:
 
     def land(self, journey: Journey) -> None:
         """Receive a packet that its link alone has carried."""
-        if self._conditions.times:
+        if self._times:
             self.carried(journey)
         else:
             journey.departed = None
@@ -451,7 +459,7 @@ class LinkNetwork:
         self._count_end(sender)
         if kind == "lose":
             self._lost[why] += 1
-            if self._conditions.times and journey.departed is not None:
+            if self._times and journey.departed is not None:
                 self._tell_transfer(journey, "")  # what was sent of it was sent in vain
             journey.departed = None
         self._record(kind, journey, sender, journey.packet.receiver, why, Fact.COPY if why == SECOND_COPY else "")
@@ -493,7 +501,7 @@ class LinkNetwork:
                 self._record("relay" if relayed else "send", journey, near.name, far.name)
             else:  # it only counts
                 trace.count += 1
-            journey.departed = self._loop.env._now
+            journey.departed = self._env._now
             link.send(size, journey.arrive, journey.lose)
             return
         copies = [journey]
@@ -512,7 +520,7 @@ class LinkNetwork:
 
     def _depart(self, *copies: Journey) -> None:
         """Send the copies of a packet on their hop."""
-        journey, now = copies[0], self._loop.env.now
+        journey, now = copies[0], self._env.now
         for copy in copies:
             copy.departed = now
         near, far = journey.near, journey.far
@@ -590,7 +598,7 @@ class LinkNetwork:
         if journey.flipped is not None:
             packet = altered(packet, journey.flipped)
         for tap in self._taps.delivered:
-            tap(self._loop.env.now, packet)
+            tap(self._env.now, packet)
         journey.target.receive(packet)
 
     def _count(self, journey: Journey, note: str = "", fact: str = "", number: int = 0) -> None:
@@ -610,7 +618,7 @@ class LinkNetwork:
             trace.count += 1
             return
         shape = (
-            self._loop.env._now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
+            self._env._now, kind, sender, receiver, packet.protocol, packet.step, packet.type, packet.round,
             packet.attempt, packet.payload, packet.sealing, packet.envelope,
         )  # fmt: skip
         rest = (why, float(packet.times) if packet.times > 1 else 0.0, packet.digest)
@@ -628,7 +636,7 @@ class LinkNetwork:
             conditions = self._conditions
             latency, loss = conditions.between(*key)
             link = self._links[key] = Link(
-                self._loop.env,
+                self._env,
                 latency,
                 self._seed,
                 key,
@@ -650,13 +658,13 @@ class LinkNetwork:
             from tacit.sim.tcp import connected
 
             links = self._link(near, far), self._link(far, near)
-            streams = connected(self._loop.env, self, links, near, far, lossy=not self._is_perfect)
+            streams = connected(self._env, self, links, near, far, lossy=not self._is_perfect)
             self._transports.update(streams)
             transport = streams[key]
         elif transport is None:
             timeout = self._conditions.retransmission_timeout if self._is_reliable else None
             link = self._link(near, far)
-            transport = self._transports[key] = Transport(self._loop.env, link, self, near.name, far.name, timeout)
+            transport = self._transports[key] = Transport(self._env, link, self, near.name, far.name, timeout)
             near.outgoing["transport", *key] = far.incoming["transport", *key] = transport.close
         return transport
 
@@ -674,8 +682,11 @@ class LinkNetwork:
         packet = journey.packet
         alike = float(packet.times) if packet.times > 1 else 0.0
         return Event(
-            self._loop.env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type,
+            self._env.now, kind, sender, receiver, packet.protocol, packet.step, packet.type,
             packet.round, packet.attempt, packet.payload, packet.sealing, packet.envelope, why, alike, packet.digest,
             journey.message, journey.number, 2 if journey.is_relayed else 1, packet.sender, packet.receiver,
             _NO_ORIGIN, fact, detail, number,
         )  # fmt: skip
+
+
+use_compiled("network", LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link)

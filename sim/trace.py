@@ -113,6 +113,8 @@ class Trace:
     `is_watched`: there are sinks, so that an event must be made. `uses_digests`: the digest of a message is of use.
     """
 
+    __slots__ = ("_hashed", "_shape", "_sinks", "_trace", "count", "is_watched", "uses_digests")
+
     def __init__(self, sinks: Iterable[Sink] = (), *, hashed: bool = True) -> None:
         self._trace = sha256(b"tacit/trace/v1").digest()
         self._shape = sha256(b"tacit/shape/v1").digest()

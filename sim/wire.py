@@ -400,6 +400,8 @@ class LedgerRow(msgspec.Struct, gc=False):
 class Ledger:
     """Counts every byte that was sent, by protocol, step, type, and sender and receiver of the hop."""
 
+    __slots__ = ("_kinds", "_rows", "bytes", "messages")
+
     def __init__(self) -> None:
         self._rows: list[LedgerRow] = []
         # By sender, and by receiver where a sender has several: among many clients a key of all names of a row would

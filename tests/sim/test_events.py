@@ -92,6 +92,41 @@ def test_a_run_has_the_same_trace_either_way() -> None:
     assert found[0] == found[1]
 
 
+SCENARIOS = {
+    "a star": (),
+    "a mesh": ('network.topology="mesh"',),
+    "unlike links": ('network.latency="lognormal:40ms,0.5"', 'network.jitter="5ms"', 'network.up="1Mbit/s"'),
+    "datagrams": ('network.transport="datagram"', 'network.latency="normal:30ms,10ms"'),
+    "losses": ("network.loss=0.03",),
+    "a pause": ('fault=[{kind="pause",party="client/2",time="40ms",lasts="2s"},{party="client/5",at="sum.mask"}]',),
+    "a slow client": ('fault=[{kind="slow",party="client/2",time="10ms",factor=4.0}]',),
+    "a cut": ('fault=[{kind="partition",party="client/1",peer="client/2",time="20ms",lasts="3s"}]',),
+    "one that returns": ('fault=[{party="client/3",at="sum.deal",back_after="5s"}]', "training.rounds=3"),
+    "handling": ('device.handling="1ms"',),
+}
+
+
+@needs_compiled
+@pytest.mark.parametrize("changes", SCENARIOS.values(), ids=SCENARIOS)
+@pytest.mark.parametrize("hollow", [False, True], ids=["real", "predicted"])
+def test_a_scenario_has_the_same_course_either_way(changes: tuple[str, ...], hollow: bool) -> None:
+    from tacit.scenarios.files.reading import load
+    from tacit.scenarios.running.simulation import Simulation
+
+    small = ("data.clients=8", "data.limit=160", "training.rounds=2", "fault=[]", "expect={}")
+    scenario, found = load("fedavg-secagg-plus", [*small, *changes]), []
+    for context in (nullcontext(), in_python()):
+        with context:
+            simulation = Simulation(scenario, engine="inline", hollow=hollow, hashed=not hollow)
+            ended = simulation.run()
+            trace, ledger = simulation.trace, simulation.ledger
+            found.append(
+                (trace.trace_hash, trace.count, simulation.now, ended.lost, simulation.troubles, ledger.rows())
+            )
+            simulation.close()
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_an_error_of_a_call_comes_out_and_the_queue_goes_on(compiled: bool) -> None:
     with nullcontext() if compiled else in_python():
