@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from tacit.benchmarks.attacks.finding import Finding, randomness
+from tacit.benchmarks.attacks.finding import Finding, by_rank, randomness
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.regular_graph import Degree, Tolerance
 from tacit.protocols.setup import Group, Roster, digest_of, lot_of
@@ -22,7 +22,7 @@ from tacit.protocols.sums.committee import ByCommittee, Committee
 from tacit.protocols.sums.decryptors import Decryptors
 from tacit.protocols.sums.lightsecagg import Coding, LightSecAgg
 from tacit.protocols.sums.members import drawn
-from tacit.scenarios.chaos.server_world import Miniature, perform
+from tacit.scenarios.chaos.server_world import Miniature
 
 __all__ = [
     "coded_masks", "committee_of_those_that_joined", "decryptors_of_those_that_joined", "graph_of_those_that_joined",
@@ -67,11 +67,8 @@ def shares_of_those_that_joined(kind: str) -> AbstractContextManager[Any]:
 
 def _passive(name: str, kind: str, tolerance: tuple[float, float], absent: int) -> Finding:
     one = Miniature(kind, _CLIENTS, min_clients=2, tolerance=tolerance, absent=absent)
-    with shares_of_those_that_joined(kind):
-        weakened = perform(one, ())
-    ours = perform(one, ())
     sought = f"server and {one.assumed.colluding} of ten clients, {absent} absent: numbers of one honest client"
-    return Finding(name, sought, float(bool(weakened.exposed)), float(bool(ours.exposed)), 0.0, 1)
+    return by_rank(name, sought, one, (), shares_of_those_that_joined(kind))
 
 
 def coded_masks(quick: bool = False) -> Finding:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
-from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.benchmarks.attacks.finding import Finding, exposes, share
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
 from tacit.protocols.crypto.sealing import PairChannel
@@ -18,7 +18,7 @@ from tacit.protocols.sums import dealing, refusal, secure_sum
 from tacit.protocols.xclp import xclp
 from tacit.scenarios.chaos.server_lies import Program, fixed
 from tacit.scenarios.chaos.server_noise import Asking, ask
-from tacit.scenarios.chaos.server_world import Miniature, perform
+from tacit.scenarios.chaos.server_world import Miniature
 from tacit.scenarios.files.reading import load
 
 __all__ = [
@@ -31,7 +31,7 @@ Weakening = Callable[[], AbstractContextManager[Any]]
 
 def _exposing(miniature: Miniature, programs: Iterable[Program]) -> Program | None:
     """Return the first of the programs from which the input of some client follows."""
-    return next((program for program in programs if perform(miniature, program).exposed), None)
+    return next((program for program in programs if exposes(miniature, program)), None)
 
 
 def _of_a_sum(

@@ -14,21 +14,23 @@ import numpy as np
 from msgspec import structs
 
 from tacit.benchmarks.attacks.finding import Finding, randomness, share
-from tacit.benchmarks.attacks.sums import Reader
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols import identities, setup
+from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.prg import words
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort
 from tacit.protocols.setup import Roster
 from tacit.protocols.sums import consistency, dealing, opening, quorum, secure_sum
 from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.masking import Ring, read
 from tacit.protocols.sums.opening import SHARE, Revealed, Survivors
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
@@ -215,13 +217,46 @@ _OF_THOSE_CALLED = (
 )
 
 
-class _Splitting(Reader):
+class _Splitting(Server):
     """A server that runs a secure sum of `names` up to the shares, and shows each client one of two U3; `corrupt` help
     it."""
 
     def __init__(self, world: World, names: Sequence[str], known: Identities | None, corrupt: list[_Member]) -> None:
         super().__init__(world, names)
         self.known, self.corrupt = known, corrupt
+        self.values: dict[str, bytes] = {}
+        self.shares: dict[tuple[str, int], dict[int, bytes]] = {}
+        """The shares of each client's key (0) and seed (1), by their x."""
+
+    def keep(self, name: str, kind: int, x: int, data: bytes) -> None:
+        """Store a share of the key or seed of client `name`, unless it is empty."""
+        if data:
+            self.shares.setdefault((name, kind), {})[x] = data
+
+    def secret(self, name: str, kind: int) -> bytes | None:
+        """The key or seed of client `name`; None unless enough shares of it were received."""
+        held = self.shares.get((name, kind), {})
+        if len(held) < self.t:
+            return None
+        places = sorted(held)[: self.t]
+        table = np.frombuffer(b"".join(held[x] for x in places), np.uint8).reshape(self.t, 1, -1)
+        return shamir.combine(places, table, self.t, KEY_BYTES)[0]
+
+    def unmasked(self, victim: str) -> Ring:
+        """The victim's values without its own mask and those of pairs, as far as the server can compute them."""
+        found = read(self.values[victim], [_SIZE])[0].copy()
+        private, seed = (self.secret(victim, kind) for kind in (0, 1))
+        if seed is not None:
+            found -= words(opening.personal_key(seed, self.world.run_id, 1, self.attempt, f"{victim}#1"), 0, _SIZE)
+        for name, public in self.public_keys.items():
+            if private is not None and name != victim:
+                lower, higher = sorted((victim, name), key=self.clients.index)
+                shared = SharedSecret(
+                    KeyPair(private).agree(public), self.world.run_id, 1, (f"{lower}#1", f"{higher}#1")
+                )
+                mask = words(shared.key(secure_sum.PURPOSE, self.attempt), 0, _SIZE)
+                found = found - mask if victim == lower else found + mask
+        return found
 
     async def main(self) -> None:
         names, known = self.clients, self.known
@@ -277,5 +312,4 @@ def _split_read(known: Identities | None, names: Sequence[str], corrupt: int, th
         for name, data in shares.items():
             for kind in (0, 1):
                 server.keep(name, kind, names.index(holder) + 1, data[kind * SHARE : (kind + 1) * SHARE])
-    found = server.unmasked("client/0", _SIZE, server.t)
-    return share(found, encode(vectors["client/0"], _FRACTION_BITS, len(names)))
+    return share(server.unmasked("client/0"), encode(vectors["client/0"], _FRACTION_BITS, len(names)))

@@ -1,13 +1,22 @@
 """Weakened copies of parties of sums with signatures: some keep no memory, others check no signatures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from unittest.mock import patch
 
+from tacit.parties.client import Client
 from tacit.protocols.sums import consistency, dealing, secure_sum
+from tacit.protocols.sums.opening import Dealt
 
-__all__ = ["any_number_of_times", "forgetful", "unsigned"]
+__all__ = ["Forgetful", "any_number_of_times", "forgetful", "unsigned"]
+
+
+class Forgetful(Dealt):
+    """A weakened client that answers every request for shares, however often it is asked."""
+
+    def accepts(self, me: Client, survivors: Sequence[str]) -> bool:
+        return True
 
 
 @contextmanager

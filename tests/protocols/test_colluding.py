@@ -1,20 +1,14 @@
 """Who counts: C of the clients that were called may collude with the server, however few of the others come."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
 
-from tacit.benchmarks.attacks.colluding import blind_to_colluders, read_by_colluders
+from tacit.benchmarks.attacks.colluding import blind_to_colluders, with_colluding
+from tacit.benchmarks.attacks.finding import exposes
 from tacit.benchmarks.attacks.identities import _KNOWN, _split_read
-from tacit.benchmarks.attacks.sums import Contributor, pair_secrets
-from tacit.parties.playing import play_out
-from tacit.parties.server import Server
-from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.federated.secure_averages import Secure, fewest_hidden
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums import consistency, quorum, secure_sum
+from tacit.protocols.sums import consistency, quorum
 from tacit.protocols.sums.lying.relations import Relation, exposed
 from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.protocols.sums.refusal import Least
@@ -23,8 +17,6 @@ from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_world import Miniature, perform
-from tacit.sim.compute import Free
-from tacit.sim.world import World
 
 
 def read_passively(present: int, colluding: int, threshold: int) -> tuple[str, ...]:
@@ -63,44 +55,24 @@ def test_the_rank_of_what_colluding_clients_know_does_not_grow_with_honest_losse
 @pytest.mark.parametrize("absent", [0, 1, 2, 3])
 def test_colluding_clients_read_nothing_whoever_is_absent(absent: int) -> None:
     present = 9 - absent
-    assert read_by_colluders(9, 4, present) == 0.0
+    one = with_colluding(9, 4, present)
+    assert not exposes(one, ())
     with blind_to_colluders():
-        assert read_by_colluders(9, 4, present) == float(present // 2 + 1 <= 4)
+        assert exposes(one, ()) is (present // 2 + 1 <= 4)
 
 
 def test_a_set_of_c_and_one_is_refused() -> None:
-    assert read_by_colluders(5, 2, 3) == 0.0
+    assert not exposes(with_colluding(5, 2, 3), ())
     with blind_to_colluders():
-        assert read_by_colluders(5, 2, 3) == 1.0
-
-
-class _Summing(Server):
-    reason = ""
-
-    def __init__(self, world: World, names: Sequence[str], settings: secure_sum.Settings) -> None:
-        super().__init__(world, names)
-        self.settings = settings
-
-    async def main(self) -> None:
-        self.advance(1, 0)
-        try:
-            await secure_sum.server(self, self.clients, self.settings)
-        except Abort as abort:
-            self.reason = str(abort)
-            self.dismiss(self.clients, self.reason)
+        assert exposes(with_colluding(5, 2, 3), ())
 
 
 @pytest.mark.parametrize(("present", "carried"), [(9, True), (6, True), (5, False)])
 def test_what_cannot_carry_c_is_refused_by_a_text_that_names_c(present: int, carried: bool) -> None:
-    world, names = World(1, cost=Free()), tuple(f"client/{i}" for i in range(present))
-    settings = secure_sum.Settings(8, deadline=10.0, assumed=Assumed(9, 4, 0))
-    secrets = pair_secrets(names, world, SharedSecret)
-    clients = [Contributor(world, name, np.ones(8), secrets[name], settings) for name in names]
-    server = _Summing(world, names, settings)
-    play_out([server, *clients])
-    assert (server.reason == "") is carried
-    assert carried or "C = 4 clients that may collude with the server" in server.reason
-    assert "4 may collude" in Least(3, colluding=4).problem(names[:5])
+    aborted = perform(with_colluding(9, 4, present), ()).aborted
+    assert (aborted == ()) is carried
+    assert all("C = 4 clients that may collude with the server" in reason for reason in aborted)
+    assert "4 may collude" in Least(3, colluding=4).problem([str(i) for i in range(5)])
 
 
 def test_shares_and_survivors_follow_the_clients_that_were_called() -> None:
