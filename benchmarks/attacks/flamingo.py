@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.benchmarks.attacks.finding import Finding, by_rank, exposes, share
 from tacit.benchmarks.attacks.weakened import unsigned
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.sums import flamingo
@@ -26,21 +26,12 @@ _DRAWING = 5
 """Clients' randomness with which colluding clients have places of the ring by which a set can be split."""
 
 
-def _recovered(miniature: Miniature, program: str) -> tuple[float, int]:
-    """The largest share of an honest client's vector that the server reads, and the length of a vector."""
-    view, _, failure = performed(miniature, parse(program, miniature.clients), contribute, 0)
-    assert isinstance(view, RoundsView) and not failure
-    read = view.without_known_masks()
-    return max(share(*one) for one in read.values()), len(next(iter(read.values()))[0])
-
-
 def too_many_decryptors(quick: bool = False) -> Finding:
     """The server follows the protocol, and enough decryptors collude with it to decrypt by themselves."""
-    honest = f"start {_ALL}; left {_ALL}"
-    weakened, size = _recovered(structs.replace(_SUM, colluding=2), honest)
-    ours, _ = _recovered(_SUM, honest)
+    honest = parse(f"start {_ALL}; left {_ALL}", _SUM.clients)
+    found = (float(exposes(one, honest)) for one in (structs.replace(_SUM, colluding=2), _SUM))
     sought = "server and decryptors: the vector of one client, from two of four decryptors and from one"
-    return Finding("t + 1 decryptors help the server", sought, weakened, ours, 0.0, size)
+    return Finding("t + 1 decryptors help the server", sought, *found, 0.0, 1)
 
 
 def both_kinds(quick: bool = False) -> Finding:
@@ -48,15 +39,10 @@ def both_kinds(quick: bool = False) -> Finding:
     masks."""
     view, _, _ = performed(_SUM, parse(f"start {_ALL}", 5), contribute, 0)
     assert isinstance(view, RoundsView)
-    honest = [name.removeprefix("client/") for name in view.decryptors if name not in view.colluding]
-    first, others = honest[0], " ".join(honest[1:])
-    victim = honest[-1]
-    rest = " ".join(str(number) for number in range(5) if str(number) != victim)
-    program = f"start {_ALL}; left {_ALL} to {first}; left {rest} to {others}"
-    with unsigned():
-        weakened, size = _recovered(_SUM, program)
-    ours, _ = _recovered(_SUM, program)
-    return Finding("decryptors without signatures", "server: the vector of one client", weakened, ours, 0.0, size)
+    first, *others = (name.removeprefix("client/") for name in view.decryptors if name not in view.colluding)
+    rest = " ".join(number for number in _ALL.split() if number != others[-1])
+    program = f"start {_ALL}; left {_ALL} to {first}; left {rest} to {' '.join(others)}"
+    return by_rank("decryptors without signatures", "server: the vector of one client", _SUM, program, unsigned())
 
 
 def split_set(quick: bool = False) -> Finding:

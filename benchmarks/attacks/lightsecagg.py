@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tacit.benchmarks.attacks.finding import Finding, share
+from tacit.benchmarks.attacks.finding import Finding, by_rank, share
 from tacit.benchmarks.attacks.weakened import forgetful, unsigned
-from tacit.protocols.crypto.coded_masks import PIECE_BITS, decoded, encoding, piece_length
+from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding, piece_length
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.sums import lightsecagg
 from tacit.protocols.sums.lying.coded import CodedView, Masked
@@ -35,20 +35,6 @@ def _bare(dimension: int, needed: int, private: int, clients: int, entropy: Entr
     return mask, GF31.times(encoding(needed, clients), parts)
 
 
-def _views(program: str) -> tuple[CodedView, Masked, list[dict[int, Elements]]]:
-    """The view of a server that follows `program`, the victim's vector, and the first and second sums by place."""
-    view, _, failure = performed(_SUM, parse(f"start {_ALL}; {program}", _SUM.clients), contribute, 0)
-    assert isinstance(view, CodedView) and not failure
-    victim = next(one for one in view.masked if one.client == _VICTIM)
-    found = [dict[int, Elements](), dict[int, Elements]()]
-    for packet, message in view.answers:
-        if isinstance(message, lightsecagg.CodedSum):
-            place = victim.names.index(packet.sender)
-            (words,) = read(message.pieces, [victim.pieces.shape[1]], PIECE_BITS)
-            found[place in found[0]][place] = words.astype(np.uint64)
-    return view, victim, found
-
-
 def piece_of_a_client(quick: bool = False) -> Finding:
     """All parties follow the protocol, and client/7 shows the server its piece of client/0's mask.
 
@@ -57,7 +43,9 @@ def piece_of_a_client(quick: bool = False) -> Finding:
     """
 
     def recovered() -> float:
-        view, victim, _ = _views(f"left {_ALL}")
+        view, _, failure = performed(_SUM, parse(f"start {_ALL}; left {_ALL}", _SUM.clients), contribute, 0)
+        assert isinstance(view, CodedView) and not failure
+        victim = next(one for one in view.masked if one.client == _VICTIM)
         masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
         factors = encoding(victim.coding.needed, _SUM.clients)[7:8, :4]
         known = GF31.times(factors[:, :3], GF31.difference(masked[:3], vector[:3]))
@@ -73,20 +61,9 @@ def piece_of_a_client(quick: bool = False) -> Finding:
 
 def two_sets(quick: bool = False) -> Finding:
     """All clients are shown a set of all, then one without client/0; the difference of the sums is its mask."""
-
-    def recovered() -> float:
-        _, victim, (first, second) = _views(f"left {_ALL}; left {_OTHERS}")
-        coding, size = victim.coding, len(victim.mask)
-        if min(len(first), len(second)) < coding.needed:
-            return 0.0
-        shape = size, coding.needed, coding.private
-        return share(GF31.difference(decoded(first, *shape), decoded(second, *shape)), victim.mask)
-
-    with forgetful(lightsecagg):
-        weakened = recovered()
-    return Finding(
-        "two sets for coded masks", "server: the vector of one client", weakened, recovered(), 0.0, 4 * _PART
-    )
+    program = f"start {_ALL}; left {_ALL}; left {_OTHERS}"
+    sought = "server: the vector of one client"
+    return by_rank("two sets for coded masks", sought, _SUM, program, forgetful(lightsecagg))
 
 
 _PART = 160
@@ -100,28 +77,9 @@ def one_set_and_a_part(quick: bool = False) -> Finding:
     determine the parts of the victim's mask. An attacker that knows one of the four parts of the vector, for example
     weights that did not change, finds the other three.
     """
-
-    def recovered() -> float:
-        view, victim, (sums, _) = _views(f"left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6")
-        needed, of_all = victim.coding.needed, (0, 1, 2, 3, 7)
-        if len(sums) < _SUM.clients:
-            return 0.0
-        points = [needed + 1 + place for place in of_all]
-        wanted = [needed + 1 + place for place in (4, 5, 6)]
-        whole = GF31.times(GF31.lagrange(points, wanted), np.stack([sums[place] for place in of_all]))
-        pieces = [
-            *(GF31.difference(one, sums[place]) for one, place in zip(whole, (4, 5, 6), strict=True)),
-            victim.pieces[7],
-        ]
-        masked, vector = (one.reshape(-1, _PART) for one in (_sent(victim, view), view.vectors[_VICTIM, 1]))
-        known = np.stack([*pieces, GF31.difference(masked[0], vector[0])])
-        parts = GF31.times(GF31.lagrange([*wanted, needed + 1 + 7, 1], [2, 3, 4]), known)
-        return share(GF31.difference(masked[1:], parts), vector[1:])
-
-    with unsigned():
-        weakened = recovered()
+    program = f"start {_ALL}; left {_ALL} to 0 1 2 3 7; left {_OTHERS} to 4 5 6"
     sought = "server: the rest of a vector of which it knows one number in four"
-    return Finding("coded masks without signatures", sought, weakened, recovered(), 0.0, 3 * _PART)
+    return by_rank("coded masks without signatures", sought, _SUM, program, unsigned())
 
 
 def _sent(victim: Masked, view: CodedView) -> Elements:
