@@ -1,12 +1,13 @@
 """The result of an attack: the share of its target that it recovers from a weakened copy, and from ours."""
 
 import math
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tacit.scenarios.chaos.report_world import is_of_reports, perform_reports
 from tacit.scenarios.chaos.server_lies import Program, parse
 from tacit.scenarios.chaos.server_world import Miniature, perform
 from tacit.sim.streams import derive
@@ -69,25 +70,23 @@ def share(found: object, true: object) -> float:
 
 def exposes(miniature: Miniature, program: Program) -> bool:
     """True if the input of some client follows from all that a server with this program receives, by its rank."""
-    found = perform(miniature, program)
+    found = (perform_reports if is_of_reports(miniature) else perform)(miniature, program)
     assert not found.failure, found.failure
     return bool(found.exposed)
 
 
 def by_rank(
     name: str, sought: str, miniature: Miniature, program: str | Program,
-    weakened: AbstractContextManager[Any] | None, **facts: Any,
+    weakened: AbstractContextManager[Any] | Miniature | None, **facts: Any,
 ) -> Finding:  # fmt: skip
     """The finding of an attack on a sum in the miniature of `tacit chaos --server`, which runs clients of production.
 
-    `program`: the moves of the server, or () for an honest one. `weakened`: None without a guard, so that ours is the
-    weakened copy. A rate is 1 if the numbers of some client follow from all that the server receives.
+    `program`: the moves of the server, or () for an honest one. `weakened`: the weakening, or the miniature that lacks
+    the guard; None where nothing guards ours. A rate is 1 if the numbers of some client follow from all that the server
+    receives.
     """
     moves = parse(program, miniature.clients) if isinstance(program, str) else program
-    if weakened is None:
-        weak = ours = exposes(miniature, moves)
-    else:
-        with weakened:
-            weak = exposes(miniature, moves)
-        ours = exposes(miniature, moves)
-    return Finding(name, sought, float(weak), float(ours), 0.0, 1, **facts)
+    bare = weakened if isinstance(weakened, Miniature) else miniature
+    with nullcontext() if weakened is None or isinstance(weakened, Miniature) else weakened:
+        weak = exposes(bare, moves)
+    return Finding(name, sought, float(weak), float(exposes(miniature, moves)), 0.0, 1, **facts)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from tacit.benchmarks.attacks.finding import Finding, by_rank, exposes, share
+from tacit.benchmarks.attacks.finding import Finding, by_rank, share
 from tacit.benchmarks.attacks.weakened import unsigned
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.sums import flamingo
@@ -28,10 +28,9 @@ _DRAWING = 5
 
 def too_many_decryptors(quick: bool = False) -> Finding:
     """The server follows the protocol, and enough decryptors collude with it to decrypt by themselves."""
-    honest = parse(f"start {_ALL}; left {_ALL}", _SUM.clients)
-    found = (float(exposes(one, honest)) for one in (structs.replace(_SUM, colluding=2), _SUM))
     sought = "server and decryptors: the vector of one client, from two of four decryptors and from one"
-    return Finding("t + 1 decryptors help the server", sought, *found, 0.0, 1)
+    return by_rank("t + 1 decryptors help the server", sought, _SUM, f"start {_ALL}; left {_ALL}",
+                   structs.replace(_SUM, colluding=2))  # fmt: skip
 
 
 def both_kinds(quick: bool = False) -> Finding:
