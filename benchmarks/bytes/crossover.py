@@ -1,45 +1,27 @@
 """The bandwidth at which SecureHamming by oblivious transfer (iknp) is as fast as by Paillier.
 
-There is one pair of clients with n points of L bits each. The real clients and server set up keys and channels and run
-`tacit.protocols.xclp.hamming` on a mesh, in which all three parties have the same bandwidth up and down, and every link
-has the same constant latency. Computations take the times of the cost table (`cost = modelled`), on one core each. The
-time is virtual, from the first client's `hamming.encode` to the server's H; the earlier set-up, with Paillier's key, is
-not counted.
-
-A pair is run once for each bandwidth and latency, always through the same simulator with real messages that are sealed
-and opened. Only computations are not repeated: the engine (`tacit.scenarios.chaos.memory`) returns the result of an
-equal job. As all randomness is seeded, later runs of a variant find nearly all their jobs computed.
+There is one pair of clients with n points of L bits each, in a mesh in which all three parties have the same bandwidth
+up and down, and every link has the same constant latency. Computations take the times of the cost table (`cost =
+modelled`), on one core each. Each figure is that of a hollow run, as `tacit predict` makes: all messages are sent, and
+nothing is computed. The time is virtual, from the first client's `hamming.encode` to the server's H; the set-up before
+it, with Paillier's key, is not counted.
 """
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
-from tacit.parties.client import Client
-from tacit.parties.data.splits import Shard
-from tacit.parties.playing import play_out
-from tacit.parties.server import Server
-from tacit.protocols import setup
-from tacit.protocols.crypto.groups import find_group
-from tacit.protocols.xclp import hamming
-from tacit.protocols.xclp.hamming import SecureHamming
-from tacit.protocols.xclp.hamming_iknp import IknpHamming
-from tacit.protocols.xclp.hamming_paillier import PaillierHamming
-from tacit.scenarios.chaos.memory import Remembering
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.console.table import Column, Table
-from tacit.sim.conditions import Conditions
-from tacit.sim.latency import parse_latency
-from tacit.sim.streams import generator
+from tacit.scenarios.files.reading import load
+from tacit.scenarios.running.simulation import Simulation
 from tacit.sim.trace import Event
-from tacit.sim.world import World
 
 __all__ = [
     "Crossing",
@@ -53,8 +35,12 @@ __all__ = [
 ]
 
 PAILLIER, IKNP = "paillier", "iknp"
-_DEADLINE = 1e7  # virtual seconds: no party misses it on a slow network
-_MINIMUM = 2
+_PAIR = (
+    "fault=[]", "expect={}", 'data={name="synthetic"}', "data.clients=2", "data.partition=iid", "data.labeled=0.5",
+    "protocol.min_clients=2", "protocol.k=1", "protocol.oracle=false", "protocol.baselines=false",
+    "protocol.deadline=2000h",  # no party misses it on a slow network
+    "network.topology=mesh", "engine=inline",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,34 +87,7 @@ class Crossing:
     note: str = ""
 
 
-class _PairClient(Client):
-    """A client that takes part only in the set-up and in SecureHamming, with random bits."""
-
-    def __init__(self, world: World, name: str, variant: SecureHamming, bits: NDArray[np.bool_], **access: Any) -> None:
-        count = len(bits)
-        points = Shard(np.zeros((count, 1)), np.zeros(count, np.int64), np.zeros(count, np.bool_), np.arange(count))
-        super().__init__(world, name, points, **access)
-        self.variant, self.bits = variant, bits
-
-    async def main(self) -> None:
-        await self.recv(setup.RoundStart, self.server, _DEADLINE)
-        group, keys = await setup.client(self, _DEADLINE, self.variant)
-        await hamming.client(self, group, self.variant, keys, self.bits, _DEADLINE)
-
-
-class _PairServer(Server):
-    def __init__(
-        self, world: World, clients: tuple[str, ...], variant: SecureHamming, bits: int, **access: Any
-    ) -> None:
-        super().__init__(world, clients, **access)
-        self.variant, self.bits = variant, bits
-
-    async def main(self) -> None:
-        group = await setup.server(self, self.clients, 1, _MINIMUM, _DEADLINE, self.variant)
-        await hamming.server(self, group, self.variant, self.bits, _MINIMUM, _DEADLINE)
-
-
-def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latency: float, engine: Remembering) -> float:
+def duration(variant: str, n: int, bits: int, bandwidth: float, latency: float, key_bits: int = 2048) -> float:
     """The virtual seconds of SecureHamming for a pair with n points of L = `bits` bits each; `bandwidth` in bit/s,
     `latency` in seconds."""
     begun: list[float] = []
@@ -140,30 +99,26 @@ def duration(variant: SecureHamming, n: int, bits: int, bandwidth: float, latenc
         if (event.kind, event.step) == ("leave", "hamming.collect"):
             ended.append(event.time)
 
-    conditions = Conditions("mesh", parse_latency(f"{latency * 1e3:g}ms"))
-    world = World(1, conditions=conditions, engine=engine, sinks=[watch])
-    access: dict[str, Any] = {"up": bandwidth / 8, "down": bandwidth / 8}
-    names = ("client/0", "client/1")
-    vectors = [generator(1, "bits", name).integers(2, size=(n, bits)).astype(np.bool_) for name in names]
-    clients = [_PairClient(world, name, variant, own, **access) for name, own in zip(names, vectors, strict=True)]
-    server = _PairServer(world, names, variant, bits, **access)
-    play_out([server, *clients])
+    changes = (
+        *_PAIR, f"data.limit={2 * n}", f"protocol.hamming={variant}", f"protocol.bits={bits}",
+        f"protocol.key_bits={key_bits}", f"protocol.insecure_keys={str(key_bits < 2048).lower()}",
+        f"network.latency={latency * 1e3:g}ms",
+        *(f"network.{end}bandwidth={bandwidth}bit/s" for end in ("", "server_")),
+    )  # fmt: skip
+    with closing(Simulation(load("xclp-digits", changes), sinks=[watch], engine="inline", hollow=True)) as simulation:
+        simulation.run()
     return max(ended) - min(begun)
 
 
 def sweep(grid: Grid) -> list[Point]:
     """The times of every pair with both variants at all bandwidths and latencies."""
-    points = []
-    for n, bits in grid.pairs:
-        variants = (PaillierHamming(bits, grid.key_bits, grid.key_bits < 2048), IknpHamming(bits, find_group("p256")))
-        for variant in variants:
-            engine = Remembering(most=1 << 32)  # a new engine for each variant, as results may be large
-            points += [
-                Point(n, bits, variant.name, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, engine))
-                for latency in grid.latencies
-                for bandwidth in grid.bandwidths
-            ]
-    return points
+    return [
+        Point(n, bits, variant, latency, bandwidth, duration(variant, n, bits, bandwidth, latency, grid.key_bits))
+        for n, bits in grid.pairs
+        for variant in (PAILLIER, IKNP)
+        for latency in grid.latencies
+        for bandwidth in grid.bandwidths
+    ]
 
 
 def crossings(points: Sequence[Point]) -> list[Crossing]:
