@@ -10,11 +10,11 @@ number of neighbours, or one fewer if that is odd.
 import importlib.util
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -28,9 +28,8 @@ from tacit.protocols import setup
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.identities import Identities
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
-from tacit.protocols.sums.sum import Sum
+from tacit.protocols.sums.sum import Sum, SumSettings
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.console.table import Column, Table, columns_of
@@ -154,32 +153,25 @@ class SumRow:
 
 
 class _Contributor(Client):
-    def __init__(self, world: World, name: str, settings: secure_sum.Settings) -> None:
+    def __init__(self, world: World, name: str, one: Sum, settings: SumSettings) -> None:
         super().__init__(world, name, _NOTHING)
-        self.settings = settings
+        self.sum, self.settings = one, settings
 
     async def main(self) -> None:
         with suppress(DismissedError, NoAnswer):
-            group = setup.Group((), {}, {})
-            if self.settings.tolerance is None:
+            if self.sum.agrees:
                 await self.recv(setup.RoundStart, self.server, _DEADLINE)
-                group, _ = await setup.client(self, _DEADLINE, identities=self.settings.identities)
-            settings = replace(self.settings, identities=group.identities)
-            await secure_sum.client(self, np.ones(_DIMENSION), group.secrets, settings)
+            await self.sum.contribute(self, lambda: np.ones(_DIMENSION), self.settings)
 
 
 class _Adder(Server):
-    def __init__(self, world: World, names: Sequence[str], settings: secure_sum.Settings) -> None:
+    def __init__(self, world: World, names: Sequence[str], one: Sum, settings: SumSettings) -> None:
         super().__init__(world, names)
-        self.settings = settings
+        self.sum, self.settings = one, settings
 
     async def main(self) -> None:
         self.advance(1, 0)
-        settings = self.settings
-        if settings.tolerance is None:
-            group = await setup.server(self, self.clients, 1, 2, _DEADLINE, identities=settings.identities)
-            settings = replace(settings, identities=group.identities)
-        total = await secure_sum.server(self, self.clients, settings)
+        total = await self.sum.total(self, self.clients, self.settings)
         assert (total.values == len(self.clients)).all()
 
 
@@ -188,13 +180,9 @@ def measure(most: int) -> list[SumRow]:
     rows = []
     for n in (10, 20, 50, 100, 200, 500, 1000):
         names, degree = [f"client/{i}" for i in range(n)], degree_of(n, Tolerance())
-        every, signed, graph = (
-            _formula(SecAgg(), "none", names),
-            _formula(SecAgg(), "signed", names),
-            _formula(SecAggPlus(), "none", names),
-        )
-        ways: tuple[dict[str, Any], ...] = ({}, {"identities": Identities.simulated(1)}, {"tolerance": Tolerance()})
-        found = [_run(names, way) for way in ways] if n <= most else []
+        sums = SecAgg(), SecAgg(identities=Identities.simulated(1)), SecAggPlus()
+        every, signed, graph = (_formula(one, names) for one in sums)
+        found = [_run(names, one) for one in sums] if n <= most else []
         (measured, wire, seconds) = zip(*found, strict=True) if found else (None, None, None)
         shares = degree.k + 1 - degree.k % 2  # including the client's own; Flower needs an odd number
         flower = flower_bytes(n, shares, shares // 2 + 1, _DIMENSION) if n <= most else None
@@ -202,19 +190,19 @@ def measure(most: int) -> list[SumRow]:
     return rows
 
 
-def _formula(one: Sum, identity: Literal["none", "signed"], names: Sequence[str]) -> int:
+def _formula(one: Sum, names: Sequence[str]) -> int:
     """Bytes of payload of a sum among `names`."""
-    tables = Scenario(protocol=ProtocolKeys(identity=identity))
+    tables = Scenario(protocol=ProtocolKeys(identity="none" if one.identities is None else "signed"))
     among = Among(dict.fromkeys(names, 1), dimension=_DIMENSION, sum=one)
     return sum(size or 0 for size in payloads((one,), tables, among).values())
 
 
-def _run(names: Sequence[str], way: Mapping[str, Any]) -> tuple[int, int, float]:
+def _run(names: Sequence[str], one: Sum) -> tuple[int, int, float]:
     """The payload and all bytes of a sum among `names`, and its processor time in seconds."""
     world = World(1, conditions=Conditions("star", parse_latency("1ms")), cost=Free())
-    settings = secure_sum.Settings(_DIMENSION, deadline=_DEADLINE, called=len(names), **way)
+    settings = SumSettings(_DIMENSION, len(names), min_clients=2, deadline=_DEADLINE)
     began = time.process_time()
-    play_out([_Adder(world, names, settings), *(_Contributor(world, name, settings) for name in names)])
+    play_out([_Adder(world, names, one, settings), *(_Contributor(world, name, one, settings) for name in names)])
     seconds, rows = time.process_time() - began, world.ledger.rows()
     return sum(row.payload for row in rows), sum(row.payload + row.sealing + row.envelope for row in rows), seconds
 
