@@ -20,8 +20,8 @@ from tacit.scenarios.console.printing import print_table
 from tacit.scenarios.console.table import Column, Table, as_csv
 
 __all__ = [
-    "Standing", "environment", "print_standings", "race", "read_records", "seconds_each", "timed", "write_json",
-    "write_records",
+    "Standing", "described", "environment", "print_standings", "race", "read_records", "seconds_each", "timed",
+    "write_json", "write_records",
 ]  # fmt: skip
 
 Action = Callable[[], object]
@@ -83,6 +83,11 @@ def environment(packages: Sequence[str]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def described(found: Mapping[str, str]) -> str:
+    """An `environment` in one line."""
+    return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def _processor() -> str:

@@ -1,7 +1,7 @@
 """The attack on labels by one curious client: it solves for the others' labels from its columns of S and rows of Z."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +37,7 @@ def labels_from_scores(quick: bool = False) -> Finding:
     With rows = "paper" it gets Z on these rows, and has a linear system for the labels. With rows = "unlabeled" it gets
     Z on other rows only, has no such equation, and guesses.
     """
-    paper, unknown = _attack("paper", quick, _exact)
-    ours, _ = _attack("unlabeled", quick, _exact)
-    return Finding(
-        'rows = "paper"; ours is rows = "unlabeled"',
-        "client: the labels of the others, exactly",
-        paper,
-        ours,
-        1 / _CLASSES,
-        unknown,
-        stated=0.75,
-        remark="ours gives out no row with known coefficients",
-    )
+    return _finding("exactly", quick, _exact, remark="ours gives out no row with known coefficients")
 
 
 def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
@@ -60,19 +49,14 @@ def labels_by_guessed_coefficients(quick: bool = False) -> Finding:
     far better than guessing: the rate on ours is ABOVE CHANCE, and more rounds over the same labels raise it. The exact
     scores on a client's own rows are the specified output of the protocol; only a coarser output would prevent this.
     """
-    paper, unknown = _attack("paper", quick, _estimated)
-    ours, _ = _attack("unlabeled", quick, _estimated)
-    return Finding(
-        'rows = "paper"; ours is rows = "unlabeled"',
-        "client: the labels of the others, by Nystroem",
-        paper,
-        ours,
-        1 / _CLASSES,
-        unknown,
-        stated=0.75,
-        remains=True,
-        remark="residual leak, by specification: exact scores are the output",
-    )
+    remark = "residual leak, by specification: exact scores are the output"
+    return _finding("by Nystroem", quick, _estimated, remains=True, remark=remark)
+
+
+def _finding(how: str, quick: bool, use: Use, **facts: Any) -> Finding:
+    (paper, unknown), (ours, _) = (_attack(rows, quick, use) for rows in ("paper", "unlabeled"))
+    name, sought = 'rows = "paper"; ours is rows = "unlabeled"', f"client: the labels of the others, {how}"
+    return Finding(name, sought, paper, ours, 1 / _CLASSES, unknown, stated=0.75, **facts)
 
 
 def _attack(rows: str, quick: bool, use: Use) -> tuple[float, int]:

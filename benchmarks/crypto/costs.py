@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gmpy2 import mpz
 from threadpoolctl import threadpool_limits
 
-from tacit.benchmarks.measure import environment, seconds_each, timed
+from tacit.benchmarks.measure import described, environment, seconds_each, timed
 from tacit.parties.learning import jobs, table_work
 from tacit.parties.learning.extras import MissingExtra
 from tacit.parties.learning.vectors import average
@@ -417,7 +417,7 @@ def write_costs(path: Path, costs: dict[str, float], processors: Mapping[str, di
     found = environment(
         ["gmpy2", "numpy", "scipy", "pycryptodome", "cryptography", "scikit-learn", "xgboost-cpu", "imodels", "torch"]
     )
-    text = ", ".join(f"{name} {version}" for name, version in found.items())
+    text = described(found)
     of_processors = {name: _rounded(own) for name, own in processors.items()}
     table = {"machine": {"text": f"one core of {text}"}, "seconds": _rounded(costs), "processors": of_processors}
     path.write_text(tomli_w.dumps(table))
@@ -441,7 +441,7 @@ def update_costs(path: Path, only: str, costs: Measured, processors: Mapping[str
     ValueError for a file without the tables of `write_costs`.
     """
     found = environment(["numpy", "gmpy2", "pycryptodome", "cryptography"])
-    here = f"of {only}: " + ", ".join(f"{name} {version}" for name, version in found.items())
+    here = f"of {only}: " + described(found)
     left = {"seconds": _rounded(costs)} | {f"processors.{name}": _rounded(own) for name, own in processors.items()}
     lines: list[str] = []
     section = ""

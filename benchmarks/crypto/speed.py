@@ -20,7 +20,7 @@ from tacit.benchmarks.crypto.paillier import PEERS, measure_paillier_race
 from tacit.benchmarks.crypto.pair import PairSize, iknp_pair, measure_pair, packed_pair
 from tacit.benchmarks.crypto.prio3 import find_reference, measure_prio3
 from tacit.benchmarks.crypto.symmetric import measure_masks, measure_symmetric
-from tacit.benchmarks.measure import Standing, environment, print_standings, write_json
+from tacit.benchmarks.measure import Standing, described, environment, print_standings, write_json
 from tacit.benchmarks.plots import check_plot, plot_standings
 from tacit.protocols.crypto import paillier
 from tacit.scenarios.console import kinds
@@ -79,7 +79,7 @@ def main(
         check_plot(plot_file)
     reference = None if prio3_folder is None else find_reference(prio3_folder)
     found = environment(_PACKAGES)
-    machine = ", ".join(f"{name} {version}" for name, version in found.items()) + "; one core"
+    machine = described(found) + "; one core"
     console.print(machine)
     peers = _peers([module for module, _ in PEERS.values()], console)
     with threadpool_limits(1):

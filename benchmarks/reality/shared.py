@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.measure import described, environment, write_json
 from tacit.benchmarks.reality.exchange import PORT, make_certificates
 from tacit.benchmarks.reality.lab import Line, open_lab
 from tacit.benchmarks.reality.tcp import (
@@ -60,7 +60,7 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
     of the others from arithmetic by more than 5%."""
     console = make_console()
     found = environment(())
-    console.print(", ".join(f"{name} {version}" for name, version in found.items()))
+    console.print(described(found))
     sizes, repeats = _SIZES[:-1] if quick else _SIZES, repeats or (1 if quick else 3)
     rows = [_measure(rate, size, repeats) for rate in _SERVERS for size in sizes]
     seconds = kinds.decimals(2)

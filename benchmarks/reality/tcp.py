@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tacit.benchmarks.measure import environment, seconds_each, write_json
+from tacit.benchmarks.measure import described, environment, seconds_each, write_json
 from tacit.benchmarks.reality.exchange import PORT, context, make_certificates
 from tacit.benchmarks.reality.lab import Line, Loopback, open_lab
 from tacit.scenarios.console import kinds
@@ -105,7 +105,7 @@ def main(quick: bool = False, json_file: Path | None = None, repeats: int | None
     15%."""
     console = make_console()
     found = environment(())
-    console.print(", ".join(f"{name} {version}" for name, version in found.items()))
+    console.print(described(found))
     rows: list[Row] = []
     for setting in SETTINGS:
         made, late = measure(setting, _SIZES[:-1] if quick else _SIZES, repeats or (1 if quick else 5))

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.benchmarks import plots
-from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.measure import described, environment, write_json
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.printing import make_console, print_table
 from tacit.scenarios.console.table import Column, Table, columns_of
@@ -159,7 +159,7 @@ def main(quick: bool = False, json_file: Path | None = None, plot: Path | None =
         plots.check_plot(plot)
     console = make_console()
     found = environment(("numpy", "scipy", "torch", "gmpy2", "cryptography"))
-    console.print(", ".join(f"{name} {version}" for name, version in found.items()))
+    console.print(described(found))
     points: list[Point] = []
     for curve in CURVES:
         if not only or curve.topic == only:
@@ -220,16 +220,7 @@ def _point(curve: Curve, size: int) -> Point:
     began, outcome = time.monotonic(), ""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = [
-            sys.executable,
-            "-m",
-            "tacit",
-            "run",
-            curve.scenario,
-            *options,
-            "--out",
-            str(out),
-        ]
+        command = [sys.executable, "-m", "tacit", "run", curve.scenario, *options, "--out", str(out)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
         except subprocess.TimeoutExpired:
@@ -258,7 +249,3 @@ def _slope(pairs: Sequence[tuple[float, float]]) -> float | None:
         return None
     x, y = np.log(np.array(known, dtype=np.float64)).T
     return float(np.polyfit(x, y, 1)[0])
-
-
-def _exponent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

@@ -25,7 +25,7 @@ from typing import Any
 
 import simpy
 
-from tacit.benchmarks.measure import environment, timed, write_json
+from tacit.benchmarks.measure import described, environment, timed, write_json
 from tacit.benchmarks.sim.size import Size, measure_size
 from tacit.parties.party import Party
 from tacit.parties.playing import play_out
@@ -66,7 +66,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
     """Measure, print a table, and write it to `json_file`."""
     console = make_console()
     found = environment(("simpy", "msgspec", "numpy", "looptime", "async-solipsism"))
-    console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one core")
+    console.print(described(found) + "; one core")
     rows = measure(messages=2_000 if quick else 20_000, repeats=3 if quick else 7)
     print_table(console, _table(rows))
     sizes = measure_size(fan_in, waiting, quick)

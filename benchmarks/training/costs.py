@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.measure import described, environment, write_json
 from tacit.parties.learning import fitting
 from tacit.parties.learning.fitting import Job
 from tacit.scenarios.console import kinds
@@ -51,7 +51,7 @@ _OWN = ('"train.', '"embed.', '"model.')
 
 
 def _machine() -> str:
-    return ", ".join(f"{name} {version}" for name, version in environment(["torch"]).items())
+    return described(environment(["torch"]))
 
 
 def page(text: str, jobs: Sequence[Job], seconds: Mapping[str, float]) -> str:

@@ -36,7 +36,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.benchmarks.measure import environment, write_json
+from tacit.benchmarks.measure import described, environment, write_json
 from tacit.benchmarks.training.size import FULL, LEARNING_RATE, QUICK, AfterRound, Contender, Federation, Size, layers
 from tacit.parties.data.splits import Shard, counted, named
 from tacit.parties.datasets import store
@@ -91,7 +91,7 @@ def main(quick: bool = False, json_file: Path | None = None) -> None:
 
     spare_for_good()
     found = environment(("torch", "numpy", "msgspec", "pfl", "flwr", "ray"))
-    console.print(", ".join(f"{name} {version}" for name, version in found.items()) + "; one thread")
+    console.print(described(found) + "; one thread")
     size = QUICK if quick else FULL
     own = [Contender("Tacit", tacit, same=True), Contender("Tacit, pool:2", _by_two_workers, same=True, here=False)]
     standings = measure(size, [*own, *peers(console)])
