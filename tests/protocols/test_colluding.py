@@ -4,7 +4,7 @@ import pytest
 
 from tacit.benchmarks.attacks.colluding import blind_to_colluders, with_colluding
 from tacit.benchmarks.attacks.finding import exposes
-from tacit.benchmarks.attacks.identities import _KNOWN, _split_read
+from tacit.benchmarks.attacks.identities import KNOWN, signing, split
 from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.federated.secure_averages import Secure, fewest_hidden
 from tacit.protocols.outcome import Abort
@@ -99,11 +99,11 @@ def test_rows_need_two_labeled_clients_beside_the_colluding() -> None:
 def test_two_sets_of_signatures_share_an_honest_client_whoever_is_lost() -> None:
     """30 are called, 24 come, 10 sign twice: with 7 of the 14 others they are 17, as many as were needed."""
     assert consistency.needed(24) == 17 == 7 + 10
-    known = _KNOWN.withstanding(30 // 3)
+    known = KNOWN.withstanding(30 // 3)
     assert consistency.needed(24, known.colluding) == 18
-    names = tuple(f"client/{i}" for i in range(24))
-    assert _split_read(known, names, 10) == 0.0
-    assert _split_read(_KNOWN, names, 10) == 1.0  # as a third of those that are present
+    one = signing(24, 10, known)
+    assert not exposes(one, split(one))
+    assert exposes(signing(24, 10, KNOWN), split(one))  # as a third of those that are present
 
 
 def test_an_average_is_over_two_more_than_the_colluding_and_noise_counts_without_them() -> None:
