@@ -8,6 +8,7 @@ the whole run. All runs are as long as the slowest of them needs.
 tacit bench scale --only stragglers
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +67,8 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
-    simulation = Simulation(load("training-stragglers", changes), engine="inline")
-    try:
+    with closing(Simulation(load("training-stragglers", changes), engine="inline")) as simulation:
         simulation.run()
-    finally:
-        simulation.close()
     assert isinstance(simulation.observer, TrainingObserver)
     rounds, ended = simulation.observer.rounds, simulation.observer.ended
     accuracies = [one.accuracy or 0.0 for one in rounds]
@@ -84,7 +82,7 @@ def _row(way: str, changes: tuple[str, ...], target: float) -> Row:
         until=None if at is None else ended[at],
         models=None if at is None else sum(len(one.averaged) for one in rounds[: at + 1]),
         accuracy=accuracies[-1],
-        bytes=sum(row.payload + row.sealing + row.envelope for row in simulation.ledger.rows()),
+        bytes=simulation.ledger.total("total"),
     )
 
 

@@ -278,10 +278,9 @@ def _bytes(ledger: Ledger) -> tuple[int, int, int]:
     """The bytes that clients sent, that they received, and that went into or out of the server."""
     up = down = through = 0
     for row in ledger.rows():
-        size = row.payload + row.sealing + row.envelope
-        through += size
-        up += size * (row.sender != "server")
-        down += size * (row.receiver != "server")
+        through += row.total
+        up += row.total * (row.sender != "server")
+        down += row.total * (row.receiver != "server")
     return up, down, through
 
 
