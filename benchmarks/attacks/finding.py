@@ -69,9 +69,13 @@ def share(found: object, true: object) -> float:
 
 
 def exposes(miniature: Miniature, program: Program) -> bool:
-    """True if the input of some client follows from all that a server with this program receives, by its rank."""
+    """True if the input of some client follows from all that a server with this program receives, by its rank.
+
+    Raises RuntimeError if the program of a client fails.
+    """
     found = (perform_reports if is_of_reports(miniature) else perform)(miniature, program)
-    assert not found.failure, found.failure
+    if found.failure:
+        raise RuntimeError(f"a client of the miniature {miniature.label} failed: {found.failure}")
     return bool(found.exposed)
 
 

@@ -73,9 +73,9 @@ def two_graphs(quick: bool = False) -> Finding:
 
 def too_few_neighbours(quick: bool = False) -> Finding:
     """The victim is shown only t corrupt neighbours; these are shown it among k neighbours."""
-    order, drawn = "0 5 6 1 2 3 4 7", lying.around  # the victim is shown its neighbours first
+    order, drawn = "0 5 6 1 2 3 4 7", lying.around  # the ring; 5, 6 and 7 are corrupt
     few, shown = replace(_DEGREE, k=_DEGREE.threshold), ("client/0", "client/5", "client/6", "client/7")
-    turns = count()
+    turns = count()  # the victim is shown its neighbours first
 
     def lopsided(clients: Iterable[str], setting: Setting) -> dict[str, tuple[str, ...]]:
         return {**drawn(clients, setting), "client/0": shown}
@@ -91,7 +91,8 @@ def too_few_neighbours(quick: bool = False) -> Finding:
 
 def corrupt_neighbours(quick: bool = False) -> Finding:
     """The server does not draw the graph at random, and makes all neighbours of the victim corrupt."""
-    order, remark = "0 4 5 1 2 3 6 7", "a graph that is not drawn at random shows its clients nothing unusual"
+    order = "0 4 5 1 2 3 6 7"  # the ring; 4 to 7 are corrupt
+    remark = "a graph that is not drawn at random shows its clients nothing unusual"
     return _finding("a graph with corrupt neighbours alone", _with_corrupt(_DEGREE.k),
                     f"start {order}; keys {order}; want 0", None, outside=True, remark=remark)  # fmt: skip
 
