@@ -122,7 +122,7 @@ class Mailbox:
         self._taken: set[tuple[str, str]] = set()  # type and sender of messages of this stamp that others follow
         self.waiting: dict[Waiter, None] = {}  # in the order in which they began
         self._lanes: dict[str, dict[Waiter, None]] = {"": {}}  # the same, by `Waiter.lane`
-        self._ends: dict[frozenset[str], int] = {}  # how many of them have these
+        self._ends: Counter[str] = Counter()  # how many of them a message of the type ends
         self._begun = 0
         self.rest: Rest | None = None  # of the owner, which goes on with the wait in which it rested
 
@@ -219,9 +219,8 @@ class Mailbox:
         if len(waiting) < 2:  # most often
             return [waiter for waiter in waiting if waiter.concerns(frame)]
         kind, sender, found = frame.type, frame.sender, list[Waiter]()
-        for ends, count in self._ends.items():
-            if count and kind in ends:
-                return [waiter for waiter in waiting if waiter.concerns(frame)]
+        if self._ends.get(kind):
+            return [waiter for waiter in waiting if waiter.concerns(frame)]
         lanes = self._lanes
         if own := lanes.get(sender):
             for waiter in own:
@@ -316,13 +315,15 @@ class Mailbox:
         if lane is None:
             lane = self._lanes[waiter.lane] = {}
         lane[waiter] = None
-        self._ends[waiter.ends] = self._ends.get(waiter.ends, 0) + 1
+        for kind in waiter.ends:
+            self._ends[kind] += 1
 
     def remove(self, waiter: Waiter) -> None:
         """Unregister `waiter`."""
         del self.waiting[waiter]
         del self._lanes[waiter.lane][waiter]
-        self._ends[waiter.ends] -= 1
+        for kind in waiter.ends:
+            self._ends[kind] -= 1
 
     def _may_take(self, frame: Frame, kind: type[Message], sources: Container[str] | None) -> bool:
         if sources is not None and frame.sender not in sources:

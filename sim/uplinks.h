@@ -418,54 +418,6 @@ done:
     return failed;
 }
 
-/* Uplink.carry(parcel) */
-static PyObject *up_carry(PyObject *up, PyObject *parcel)
-{
-    shares s;
-    double cap, size, factor;
-    PyObject *alone = SLOT(up, up_alone), *flows = SLOT(up, up_flows), *link, *behind, *source, *found;
-    if (Py_TYPE(parcel) != passage_type || alone == NULL || (link = SLOT(parcel, way_link)) == NULL
-        || Py_TYPE(link) != link_type || shares_of(up, &s) < 0 || real(up, access_factor, &factor))
-        goto in_python;
-    if (alone == Py_None) {
-        if (PyDict_GET_SIZE(flows)) {
-            int is_busy = PyDict_Contains(flows, link);
-            if (is_busy < 0)
-                return NULL;
-            if (is_busy || PyList_GET_SIZE(SLOT(up, up_shared)) || s.level != 0.0)
-                goto in_python;
-            if (begin_one(up, parcel) < 0)
-                return NULL;
-            Py_RETURN_NONE;
-        }
-        if (!(factor < Py_HUGE_VAL))
-            goto in_python;
-        cap = cap_of(parcel);
-        size = size_of(parcel);
-        if (PyErr_Occurred())
-            return NULL;
-        double rate = cap < s.rate ? cap : s.rate;
-        set_slot(up, up_alone, parcel);
-        if (set_real(up, access_at, s.now) < 0 || set_timer_at(up, s.now + size / rate, 0) < 0
-            || (source = PyFloat_FromDouble(rate)) == NULL)
-            return NULL;
-        int failed = begin_way(parcel, source);
-        Py_DECREF(source);
-        if (failed)
-            return NULL;
-        Py_RETURN_NONE;
-    }
-    behind = SLOT(up, up_behind);
-    if (Py_TYPE(alone) != passage_type || SLOT(alone, way_link) != link || behind == NULL || behind == Py_None)
-        goto in_python;
-    Py_INCREF(behind);
-    found = PyObject_CallMethodOneArg(behind, name_append, parcel);
-    Py_DECREF(behind);
-    return found;
-in_python:
-    return PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(python_carry, up, parcel, NULL);
-}
-
 /* Uplink._go_on(parcel, now) */
 static int go_on(PyObject *up, PyObject *parcel, const shares *s)
 {
@@ -504,6 +456,94 @@ static int go_on(PyObject *up, PyObject *parcel, const shares *s)
 no_number:
     PyErr_SetString(PyExc_TypeError, "the end of a row is no number");
     return -1;
+}
+
+/* Uplink._line_up(alone, parcel), where no row has begun */
+static int begin_row(PyObject *up, PyObject *alone, PyObject *parcel, shares *s)
+{
+    double size = size_of(alone), cap = cap_of(alone);
+    if (PyErr_Occurred())
+        return -1;
+    double left = size - (cap < s->rate ? cap : s->rate) * (s->now - s->at);
+    PyObject *one = PyTuple_Pack(1, parcel), *made = one == NULL ? NULL : PyObject_CallOneArg(deque_type, one);
+    PyObject *number = PyLong_FromLong(1), *when = PyFloat_FromDouble(s->now), *tail = slot(up, up_tail), *found = NULL;
+    int failed = -1;
+    if (made == NULL || number == NULL || when == NULL || tail == NULL)
+        goto done;
+    set_slot(up, up_behind, made);
+    set_slot(up, up_number, number);
+    set_slot(up, up_is_capped, Py_False);
+    set_slot(up, access_at, when);
+    s->at = s->now;
+    if (set_real(up, up_end, left > 0.0 ? left : 0.0) < 0)
+        goto done;
+    if (!is_none(alone, way_rates) && (found = PyObject_CallMethodObjArgs(alone, name_turn, when, tail, NULL)) == NULL)
+        goto done;
+    failed = go_on(up, alone, s);
+done:
+    Py_XDECREF(one);
+    Py_XDECREF(made);
+    Py_XDECREF(number);
+    Py_XDECREF(when);
+    Py_XDECREF(tail);
+    Py_XDECREF(found);
+    return failed;
+}
+
+/* Uplink.carry(parcel) */
+static PyObject *up_carry(PyObject *up, PyObject *parcel)
+{
+    shares s;
+    double cap, size, factor;
+    PyObject *alone = SLOT(up, up_alone), *flows = SLOT(up, up_flows), *link, *behind, *source, *found;
+    if (Py_TYPE(parcel) != passage_type || alone == NULL || (link = SLOT(parcel, way_link)) == NULL
+        || Py_TYPE(link) != link_type || shares_of(up, &s) < 0 || real(up, access_factor, &factor))
+        goto in_python;
+    if (alone == Py_None) {
+        if (PyDict_GET_SIZE(flows)) {
+            int is_busy = PyDict_Contains(flows, link);
+            if (is_busy < 0)
+                return NULL;
+            if (is_busy || PyList_GET_SIZE(SLOT(up, up_shared)) || s.level != 0.0)
+                goto in_python;
+            if (begin_one(up, parcel) < 0)
+                return NULL;
+            Py_RETURN_NONE;
+        }
+        if (!(factor < Py_HUGE_VAL))
+            goto in_python;
+        cap = cap_of(parcel);
+        size = size_of(parcel);
+        if (PyErr_Occurred())
+            return NULL;
+        double rate = cap < s.rate ? cap : s.rate;
+        set_slot(up, up_alone, parcel);
+        if (set_real(up, access_at, s.now) < 0 || set_timer_at(up, s.now + size / rate, 0) < 0
+            || (source = PyFloat_FromDouble(rate)) == NULL)
+            return NULL;
+        int failed = begin_way(parcel, source);
+        Py_DECREF(source);
+        if (failed)
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    behind = SLOT(up, up_behind);
+    if (Py_TYPE(alone) != passage_type || SLOT(alone, way_link) != link || behind == NULL)
+        goto in_python;
+    if (behind == Py_None) {
+        Py_INCREF(alone);
+        int failed = begin_row(up, alone, parcel, &s);
+        Py_DECREF(alone);
+        if (failed)
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    Py_INCREF(behind);
+    found = PyObject_CallMethodOneArg(behind, name_append, parcel);
+    Py_DECREF(behind);
+    return found;
+in_python:
+    return PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(python_carry, up, parcel, NULL);
 }
 
 /* Seconds that count as none at the time `now`. */
