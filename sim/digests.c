@@ -1,5 +1,5 @@
-/* The hashes of an event and of a frame, and HMAC-SHA256: see digests.py, whose Python code gives the same bytes. It is
-called for a value that is not exactly a str, bytes, float, bool or int of 64 bits. */
+/* The hashes of an event and of a frame, HMAC-SHA256, and the keys of random streams: see digests.py, whose Python code
+gives the same bytes. It is called for a value that is not exactly a str, bytes, float, bool or int of 64 bits. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -249,7 +249,7 @@ static int encoded_all(place *p, uint8_t mark, PyObject *values)
 
 /* Functions of the module. */
 
-static PyObject *fallbacks[4]; /* in Python: of chained, framed, digest_of and hmac_of */
+static PyObject *fallbacks[5]; /* in Python: of chained, framed, digest_of, hmac_of and stream_key */
 static int is_used = 1; /* whether what this file can compute is computed here */
 
 static PyObject *in_python(int which, PyObject *const *given, Py_ssize_t count)
@@ -353,15 +353,64 @@ static PyObject *hmac_of(PyObject *self, PyObject *const *given, Py_ssize_t coun
     return end(&h);
 }
 
-/* fall_back_on(chained, framed, digest_of, hmac_of): the functions in Python. */
+/* numpy's SeedSequence (numpy/random/bit_generator.pyx): four words into which all words of a number are mixed. */
+
+enum { POOL = 4 };
+
+static uint32_t stirred(uint32_t value, uint32_t *hashing, uint32_t by)
+{
+    value ^= *hashing;
+    *hashing *= by;
+    value *= *hashing;
+    return value ^ value >> 16;
+}
+
+static uint32_t mixed(uint32_t one, uint32_t other)
+{
+    uint32_t both = 0xca01f9ddu * one - 0x4973f715u * other;
+    return both ^ both >> 16;
+}
+
+/* stream_key(number, spawned): `number` is 32 bytes, big-endian, whose first four are not all zero. */
+static PyObject *stream_key(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    (void)self;
+    uint32_t words[9], pool[POOL], hashing = 0x43b0d7e5u;
+    if (!is_used || count != 2 || !PyBytes_CheckExact(given[0]) || PyBytes_GET_SIZE(given[0]) != 32
+        || !PyLong_CheckExact(given[1]))
+        return in_python(4, given, count);
+    int overflow;
+    long long spawned = PyLong_AsLongLongAndOverflow(given[1], &overflow);
+    for (int i = 0; i < 8; i++)
+        words[i] = word((const uint8_t *)PyBytes_AS_STRING(given[0]) + 4 * (7 - i));
+    if (overflow || spawned < 0 || spawned >= 1LL << 32 || words[7] == 0)
+        return in_python(4, given, count);
+    words[8] = (uint32_t)spawned;
+    for (int i = 0; i < POOL; i++)
+        pool[i] = stirred(words[i], &hashing, 0x931e8875u);
+    for (int from = 0; from < POOL; from++)
+        for (int to = 0; to < POOL; to++)
+            if (from != to)
+                pool[to] = mixed(pool[to], stirred(pool[from], &hashing, 0x931e8875u));
+    for (int from = POOL; from < 9; from++)
+        for (int to = 0; to < POOL; to++)
+            pool[to] = mixed(pool[to], stirred(words[from], &hashing, 0x931e8875u));
+    uint64_t key[2] = {0, 0};
+    hashing = 0x8b51f9ddu;
+    for (int i = 0; i < POOL; i++)
+        key[i / 2] |= (uint64_t)stirred(pool[i], &hashing, 0x58f38dedu) << (i % 2 ? 32 : 0);
+    return PyBytes_FromStringAndSize((const char *)key, sizeof key);
+}
+
+/* fall_back_on(chained, framed, digest_of, hmac_of, stream_key): the functions in Python. */
 static PyObject *fall_back_on(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "fall_back_on takes four functions");
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "fall_back_on takes five functions");
         return NULL;
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         Py_XSETREF(fallbacks[i], Py_NewRef(given[i]));
     Py_RETURN_NONE;
 }
@@ -384,6 +433,7 @@ static PyMethodDef functions[] = {
     {"framed", (PyCFunction)(void (*)(void))framed, METH_FASTCALL, NULL},
     {"digest_of", digest_of, METH_O, NULL},
     {"hmac_of", (PyCFunction)(void (*)(void))hmac_of, METH_FASTCALL, NULL},
+    {"stream_key", (PyCFunction)(void (*)(void))stream_key, METH_FASTCALL, NULL},
     {"fall_back_on", (PyCFunction)(void (*)(void))fall_back_on, METH_FASTCALL, NULL},
     {"use", use, METH_O, NULL},
     {NULL, NULL, 0, NULL},

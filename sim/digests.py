@@ -1,7 +1,8 @@
-"""The hashes of the trace's events and of frames, and HMAC, by `digests.c` where it is compiled, else in Python.
+"""The hashes of the trace's events and of frames, HMAC, and keys of random streams.
 
-Both ways give the same bytes. `digests.c` is compiled when Tacit is installed, if a C compiler is there. It encodes and
-hashes an event or a frame in one call: most of these are short, and the calls take longer than their work.
+They are computed by `digests.c` where it is compiled, else in Python. Both ways give the same bytes. `digests.c`
+is compiled when Tacit is installed, if a C compiler is there. It encodes and hashes an event or a frame in one call:
+most of these are short, and the calls take longer than their work.
 """
 
 import importlib
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["chained", "computed", "digest_of", "framed", "hmac_of", "is_compiled"]
+__all__ = ["chained", "computed", "digest_of", "framed", "hmac_of", "is_compiled", "stream_key"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -59,11 +60,24 @@ def _hmac_of(key: bytes, message: bytes) -> bytes:
     return sha256(key.translate(_OUTER) + sha256(key.translate(_INNER) + message).digest()).digest()
 
 
+def _stream_key(number: bytes, spawned: int) -> bytes:
+    """The key of numpy's Philox, 16 bytes, for the `spawned`-th child, from 0, of the `number` (big-endian).
+
+    numpy's SeedSequence mixes the words of the number, from the lowest on, and then those of the spawn key; without
+    zeros at the end of the number.
+    """
+    import numpy as np  # what needs no random numbers starts without it
+
+    sequence = np.random.SeedSequence(int.from_bytes(number), spawn_key=(spawned,))
+    key: bytes = sequence.generate_state(2, np.uint64).tobytes()
+    return key
+
+
 def _found() -> Any:
     """The compiled `digests.c`; None if it is missing or an older one."""
     try:
         found = importlib.import_module("tacit.sim._digests")
-        found.fall_back_on(_chained, _framed, _digest_of, _hmac_of)
+        found.fall_back_on(_chained, _framed, _digest_of, _hmac_of, _stream_key)
     except (ImportError, AttributeError, TypeError):
         return None
     return found
@@ -75,9 +89,10 @@ chained: Callable[[bytes, bytes, tuple[Any, ...], tuple[Any, ...]], tuple[bytes,
 framed: Callable[[tuple[Any, ...], int, bytes | None], tuple[bytes, bytes]] = _framed
 digest_of: Callable[[bytes], bytes] = _digest_of
 hmac_of: Callable[[bytes, bytes], bytes] = _hmac_of
+stream_key: Callable[[bytes, int], bytes] = _stream_key
 if _compiled is not None:  # its functions are called without one of Python around them
     chained, framed = _compiled.chained, _compiled.framed
-    digest_of, hmac_of = _compiled.digest_of, _compiled.hmac_of
+    digest_of, hmac_of, stream_key = _compiled.digest_of, _compiled.hmac_of, _compiled.stream_key
 
 
 def is_compiled() -> bool:

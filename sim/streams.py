@@ -7,10 +7,14 @@ a party, a message or a draw somewhere never shifts the draws anywhere else.
 import hashlib
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
+
+from tacit.sim.digests import stream_key
 
 __all__ = ["Entropy", "child", "derive", "generator"]
 
@@ -42,19 +46,27 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 
 def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
     """The `number`-th generator, counted from 0, that `generator(seed, *names)` spawns, without making the others."""
-    return np.random.Generator(np.random.Philox(_sequence(derive(seed, *names), number)))
+    return np.random.Generator(np.random.Philox(_Keyed(stream_key(derive(seed, *names), number))))
 
 
-def _sequence(key: bytes, *spawned: int) -> np.random.SeedSequence:
-    """The seed sequence of the number `key` (big-endian) with this spawn key, as numpy makes it, in half the time.
+class _Keyed(ISeedSequence):
+    """The seed sequence of a Philox generator whose `key`, 16 bytes, is known: there may be several for each link."""
 
-    numpy mixes the words of the number, from the lowest on, and then those of the spawn key; without zeros at the end
-    of the number.
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
+        """The key, as the generator asks for it."""
+        return np.frombuffer(self._key, dtype, n_words)
+
+
+def _sequence(key: bytes) -> np.random.SeedSequence:
+    """The seed sequence of the number `key` (big-endian), as numpy makes it, in half the time.
+
+    numpy mixes the words of the number, from the lowest on, without zeros at the end of the number.
     """
-    words = np.frombuffer(key, ">u4")[::-1]
-    if not words[-1]:
-        return np.random.SeedSequence(int.from_bytes(key), spawn_key=spawned)
-    return np.random.SeedSequence(np.array((*words, *spawned), np.uint32))
+    words = np.frombuffer(key[::-1], "<u4")
+    return np.random.SeedSequence(words.astype(np.uint32) if words[-1] else int.from_bytes(key))
 
 
 @dataclass

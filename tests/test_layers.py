@@ -22,7 +22,7 @@ DRAWING = [path for path in MODULES if path.parts[0] != "benchmarks" and path.as
 NOT_CALLED = ("asyncio.wait_for", "asyncio.as_completed", "concurrent.futures.as_completed", "time.sleep")
 """wait_for can swallow a cancellation; as_completed depends on addresses; sleep ignores the simulation."""
 
-NUMPY_GENERATORS = ("BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence")
+NUMPY_GENERATORS = ("BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "bit_generator")
 """Names of numpy.random without shared state and without seeding by the operating system."""
 
 

@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import heapify, heappush, heapreplace
 from typing import Any, TypeVar, overload
 from weakref import WeakValueDictionary
@@ -21,11 +21,13 @@ from tacit.parties.datasets.content import DataError, DataSettingError, Points
 from tacit.sim.streams import generator
 
 __all__ = [
+    "Held",
     "Rows",
     "Shard",
     "Shards",
     "classes_with_labels",
     "counted",
+    "held",
     "named",
     "parse_partition",
     "partition",
@@ -483,6 +485,15 @@ class Shards(Sequence[Shard]):
         return state.digest()
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How many `points` and usable `labels` a client holds; `make` makes its shard, which may never be needed."""
+
+    points: int
+    labels: int
+    make: Callable[[], Shard]
+
+
 class NamedShards(Mapping[str, Shard]):
     """The `shards` by the names of their clients, in the order of the clients."""
 
@@ -492,6 +503,12 @@ class NamedShards(Mapping[str, Shard]):
 
     def __getitem__(self, name: str) -> Shard:
         return self.shards[self._numbers[name]]
+
+    def held(self, name: str) -> Held:
+        """How much the client holds, without making its shard."""
+        number = self._numbers[name]
+        points, labels = self.shards.points.item(number), self.shards.labels.item(number)
+        return Held(points, labels, partial(self.shards.__getitem__, number))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)
@@ -520,6 +537,12 @@ def spread(counts: NDArray[np.int64], total: int, weights: NDArray[np.float64] |
 def named(shards: Sequence[Shard]) -> Mapping[str, Shard]:
     """Each client's share by its name, in the order of the clients."""
     return NamedShards(shards) if isinstance(shards, Shards) else {f"client/{i}": s for i, s in enumerate(shards)}
+
+
+def held(shards: Mapping[str, Shard], name: str) -> Held | Shard:
+    """How much the client `name` holds, where `shards` tells it without making the shard; else the shard."""
+    found: Held | Shard = shards.held(name) if hasattr(shards, "held") else shards[name]
+    return found
 
 
 def counted(shards: Mapping[str, Shard]) -> tuple[dict[str, int], dict[str, int]]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from tacit.parties.data.sets import Dataset
-from tacit.parties.data.splits import Shard
+from tacit.parties.data.splits import Held, Shard, held
 from tacit.parties.datasets.content import Report
 from tacit.parties.device import Device
 from tacit.parties.fleet.fleet import Fleet
@@ -123,7 +123,7 @@ class Setting:
             return self.clients(kind, settings)
 
         def make(name: str, device: Device) -> Any:
-            return kind(self.world, name, self.shards[name], settings, device=device)
+            return kind(self.world, name, held(self.shards, name), settings, device=device)
 
         return Registered(self.world, kind, tuple(self.shards), make, resting, self.access)
 
@@ -162,6 +162,11 @@ class _RandomisedShards(Mapping[str, Shard]):
         classes, secret = len(setting.parts.held.classes), setting.world.lasting(name, "labels")
         labels[used] = randomised_labels(labels[used], shard.rows[used], classes, self._epsilon, secret)
         return replace(shard, labels=labels)
+
+    def held(self, name: str) -> Held | Shard:
+        """How much the client holds, which is as without the randomness, if that is known without making its shard."""
+        found = held(self._setting.shards, name)
+        return replace(found, make=partial(self.__getitem__, name)) if isinstance(found, Held) else self[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._setting.shards)

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tacit.parties.client import Client, DismissedError
-from tacit.parties.data.splits import Shard
+from tacit.parties.data.splits import Held, Shard
 from tacit.parties.life import Observed
 from tacit.parties.party import NoAnswer
 from tacit.parties.registered import Resting
@@ -195,7 +195,7 @@ class CalledClient(Client):
     late = "its last round was over before it was done"
 
     def __init__(
-        self, world: World, name: str, shard: Shard, patience: float, last_round: int = 1, **access: Any
+        self, world: World, name: str, shard: Shard | Held, patience: float, last_round: int = 1, **access: Any
     ) -> None:
         super().__init__(world, name, shard, **access)
         self.patience, self.last_round = patience, last_round
@@ -304,13 +304,13 @@ class RoundsClient(CalledClient, Generic[S]):
         """
         return None
 
-    def __init__(self, world: World, name: str, shard: Shard, settings: S, **access: Any) -> None:
+    def __init__(self, world: World, name: str, shard: Shard | Held, settings: S, **access: Any) -> None:
         super().__init__(world, name, shard, settings.patience, settings.rounds + self.further, **access)
         self.settings = settings
 
     def answer(self) -> None:
         with self.step(_ENROLLING):
-            self.send(self.server, Enrolled(len(self.shard.labels), int(self.shard.labeled.sum())))
+            self.send(self.server, Enrolled(*self.holds))
 
     def state(self) -> dict[str, Any]:
         return super().state() | {"ending": self.ending, "until": self.until}

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.parties.data.sets import DataError, Dataset, load
-from tacit.parties.data.splits import Shard, classes_with_labels, counted, named, parse_partition, partition, shards
+from tacit.parties.data.splits import (
+    Held,
+    Shard,
+    classes_with_labels,
+    counted,
+    held,
+    named,
+    parse_partition,
+    partition,
+    shards,
+)
 
 
 def table(labels: list[int], clients: list[int] | None = None) -> Dataset:
@@ -276,8 +286,8 @@ def test_new_points_are_no_training_data(new, share, unlabeled, left_out, per_cl
     kind = {"new": new, "without_labels": left_out, "labels_per_client": per_client}
     whole = shards(data, 4, how, share, seed, **kind)
     assert np.sort(np.concatenate([shard.rows for shard in whole])).tolist() == list(range(len(data.labels)))
-    for client, (shard, held) in enumerate(zip(whole, partition(data, 4, how, seed), strict=True)):
-        known = int((data.labels[held] >= 0).sum())
+    for client, (shard, own) in enumerate(zip(whole, partition(data, 4, how, seed), strict=True)):
+        known = int((data.labels[own] >= 0).sum())
         assert not (shard.new & shard.labeled).any()
         assert (shard.labels[shard.new] >= 0).all()
         if client in left_out:
@@ -337,6 +347,10 @@ def test_sizes_and_labels_of_shards_are_known_before_the_shards_are_made(labels,
     assert dealt.points.tolist() == [len(one.rows) for one in dealt]
     assert dealt.labels.tolist() == [one.labeled.sum() for one in dealt]
     assert counted(named(dealt)) == counted(dict(named(dealt)))
+    for name, shard in named(dealt).items():
+        found = held(named(dealt), name)
+        assert isinstance(found, Held) and held(dict(named(dealt)), name) is shard
+        assert (found.points, found.labels) == (len(shard.labels), shard.labeled.sum()) and found.make() is shard
 
 
 def test_the_digest_of_shards_depends_on_points_labels_rows_and_rules():

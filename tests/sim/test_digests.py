@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.sim import digests
-from tacit.sim.digests import chained, computed, digest_of, framed, hmac_of
+from tacit.sim.digests import chained, computed, digest_of, framed, hmac_of, stream_key
 from tacit.sim.hollow import blank
 from tacit.sim.trace import Event, Trace
 from tacit.sim.wire import Frame, decode_frame, encode_body, flip_bit, packet_of
@@ -94,6 +95,16 @@ def test_an_hmac_is_that_of_the_standard_library(way: str, length: int, last: by
     assert hmac_of(key, message) == hmac.digest(key, message, "sha256")
 
 
+@IN_A_WAY
+@given(zeros=st.integers(0, 32), number=st.binary(min_size=32, max_size=32), spawned=st.integers(0, 2**33))
+def test_the_key_of_a_stream_is_that_of_numpys_spawned_sequence(
+    way: str, zeros: int, number: bytes, spawned: int
+) -> None:
+    number = bytes(zeros) + number[zeros:]
+    theirs = np.random.SeedSequence(int.from_bytes(number), spawn_key=(spawned,))
+    assert stream_key(number, spawned) == theirs.generate_state(2, np.uint64).tobytes()
+
+
 def test_the_digest_of_a_blank_is_that_of_its_token(way: str) -> None:
     assert digest_of(one := blank(100)) == sha256(one.token).digest()
 
@@ -134,7 +145,7 @@ def test_a_packet_from_another_process_has_the_digest_of_its_parts(way: str) -> 
 
 @pytest.mark.parametrize("arguments", [(), (b"", "", (), ()), (b"", b"", ()), (1, 2, 3), (b"",) * 5])
 def test_other_arguments_are_errors(way: str, arguments: tuple[Any, ...]) -> None:
-    for function in (chained, framed, hmac_of):
+    for function in (chained, framed, hmac_of, stream_key):
         with pytest.raises(TypeError):
             function(*arguments)
 
