@@ -171,11 +171,13 @@ class Device:
 
     def fall_asleep(self, rest: Rest) -> None:
         """Free the party, which has begun to `rest`, and everything that only an awake party needs."""
-        self.rest, self._party = rest, None
-        if self._machine is not None and self._machine.is_idle:
-            self._machine = None
-        self._world.loop.waits.pop(self.name, None)
-        self._world.network.retire(self.name)
+        if self._party is not None or self.endpoint.incarnation > 1:  # else there was no party yet
+            self._party = None
+            if self._machine is not None and self._machine.is_idle:
+                self._machine = None
+            self._world.loop.waits.pop(self.name, None)
+            self._world.network.retire(self.name)
+        self.rest = rest
         if self.factory is not None:
             self.factory.slept(self)
 

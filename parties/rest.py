@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from tacit.sim.clock import Timer
@@ -37,12 +38,15 @@ class Rest:
 
     def state(self) -> list[Any]:
         """All fields except timer and wait."""
-        return [getattr(self, field.name) for field in fields(self)[:-2]]
+        return list(_stored(self))
 
     @classmethod
     def restored(cls, state: list[Any]) -> "Rest":
         """A rest from its `state`, without timer and wait."""
         return cls(*state)
+
+
+_stored = attrgetter(*(field.name for field in fields(Rest)[:-2]))
 
 
 @cache

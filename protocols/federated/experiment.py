@@ -183,7 +183,8 @@ def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int)
     names, found = tuple(labels), []
     for number in range(1, settings.rounds + 1):
         source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
-        used = {name: settings.labels_used(count, number) for name, count in labels.items()}
+        used_of = {count: settings.labels_used(count, number) for count in {*labels.values()}}
+        used = {name: used_of[count] for name, count in labels.items()}
         members = cohort.draw(names, used, settings.keys.share, source, only_labeled=alone)
         found.append(cohort.enlarged(members, names, used, settings.keys.extra, source, only_labeled=alone))
     return found

@@ -367,9 +367,8 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         settings, classes = self._server.settings, has_classes(self._server.settings.spec)
         if self._test is None or settings.spec.private or not (self.asked or not classes):
             return {}
-        points, targets = self._test
-        known = targets >= 0 if classes else np.ones(len(targets), np.bool_)
-        arguments = settings.spec, model, points[known], targets[known], settings.update.device
+        points, targets = _with_known_class(*self._test) if classes else self._test
+        arguments = settings.spec, model, points, targets, settings.update.device
         measured = jobs.measured(*arguments, further=classes)
         found = {metric_name(name): value for name, value in measured.items() if name != self._task.score}
         return {name: found[name] for name in self.asked or found if name in found}
@@ -379,10 +378,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         settings = self._server.settings
         if self._test is None or settings.spec.private or not has_classes(settings.spec):
             return {}
-        points, labels = self._test
-        known = labels >= 0
-        found = jobs.predict(settings.spec, model, points[known], settings.update.device)
-        return by_class(counts_of(found, labels[known], settings.spec.classes), self._classes)
+        points, labels = _with_known_class(*self._test)
+        found = jobs.predict(settings.spec, model, points, settings.update.device)
+        return by_class(counts_of(found, labels, settings.spec.classes), self._classes)
 
     def _tested(self) -> "Tested | None":
         """The figures of clients in the last round in which they tested the model."""
@@ -436,3 +434,9 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             arrays["selected"] = decode(selected, self._layout)
         with (folder / "model.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
+
+
+def _with_known_class(points: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """The points whose class is known, and their classes. They are not copied if that is all of them."""
+    known = labels >= 0
+    return (points, labels) if known.all() else (points[known], labels[known])
