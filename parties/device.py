@@ -329,7 +329,8 @@ class Device:
         """The state of the party's program. For a resting party: its rest, its observed attributes and the device's."""
         if self.rest is None:
             return self.party.state()
-        return [self.rest.state(), self.observed.get("ending"), None if self._is_new else self.state()]
+        observed = self._dictionary("observed") or {}
+        return [self.rest.state(), observed.get("ending"), None if self._is_new else self.state()]
 
     def restore_program(self, state: Any) -> None:
         """Continue from a `program_state`; a resting party is prepared to begin again."""
@@ -348,7 +349,16 @@ class Device:
 
     @property
     def _is_new(self) -> bool:
-        return not (self.disk or self._slowed or self.pauses or self._after_pause or self._has_left)
+        used = self._slowed or self.pauses or self._after_pause or self._has_left
+        return not (used or self._dictionary("disk"))
+
+    def _dictionary(self, name: str) -> dict[str, Any] | None:
+        """The dictionary `name`; None while it was never used, which would take memory from now on."""
+        try:
+            found: dict[str, Any] = object.__getattribute__(self, name)
+        except AttributeError:
+            return None
+        return found
 
     def begin_again(self) -> None:
         """Begin the party's program at the place where it rested."""

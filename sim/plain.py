@@ -156,7 +156,8 @@ class Writer:
         if kind is list or kind is tuple:  # the most there is, and never known by name
             if len(value) >= _MANY:
                 return packed(chain((kind.__name__,), map(self.write, value)))
-            return [kind.__name__, *self._write_all(value)]
+            write = self.write
+            return [kind.__name__, *[item if type(item) in _AS_THEY_ARE else write(item) for item in value]]
         if kind is dict:
             if len(value) >= _MANY:
                 return packed(chain(("dict",), map(self._write_all, value.items())))
@@ -196,6 +197,10 @@ class Writer:
     def each(self, items: Iterable[Any]) -> msgspec.Raw | Spilled:
         """Convert a list of many `items`, which need not exist at the same time."""
         return _encoded(chain(("list",), map(self.write, items)), self._spill)
+
+    def rows(self, items: Iterable[tuple[Any, ...]]) -> msgspec.Raw | Spilled:
+        """Convert a list of many tuples of numbers and texts, as `each` does."""
+        return _encoded(chain(("list",), (("tuple", *item) for item in items)), self._spill)
 
     def entries(self, items: Iterable[tuple[str, Any]]) -> msgspec.Raw | Spilled:
         """Convert a dictionary of many keys and values, which need not exist at the same time."""

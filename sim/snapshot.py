@@ -103,9 +103,11 @@ class Snapshot:
             "run": world.run_id,
             "links": [list(ends) for ends in world.network.ends()],
             "parties": writer.entries(parties),
-            "ledger": writer.each(astuple(row) for row in world.ledger.rows()),
-            "draws": writer.each(network.pop("draws")),
-            "to come": writer.each((when, waits.get(id(event), event)) for when, event in env.to_come()),
+            "ledger": writer.rows(map(astuple, world.ledger.rows())),
+            "draws": writer.rows(network.pop("draws")),
+            "to come": writer.rows(
+                (when, waits.get(id(event)) or writer.write(event)) for when, event in env.to_come()
+            ),
             "world": writer.write(
                 {
                     "trace": world.trace.state(),
