@@ -181,10 +181,12 @@ def cohorts_of(settings: TrainingSettings, labels: Mapping[str, int], seed: int)
     In private training only the sizes are right: the members are drawn from the server's entropy.
     """
     names, found = tuple(labels), []
+    before, used = dict[int, int](), dict[str, int]()
     for number in range(1, settings.rounds + 1):
         source, alone = generator(seed, "cohort", number), not settings.trains_unlabeled(number)
         used_of = {count: settings.labels_used(count, number) for count in {*labels.values()}}
-        used = {name: used_of[count] for name, count in labels.items()}
+        if used_of != before:  # else as in the round before
+            before, used = used_of, {name: used_of[count] for name, count in labels.items()}
         members = cohort.draw(names, used, settings.keys.share, source, only_labeled=alone)
         found.append(cohort.enlarged(members, names, used, settings.keys.extra, source, only_labeled=alone))
     return found

@@ -1,7 +1,7 @@
 """Observes rounds of any kind of learning: the losses, and the end of the run."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -378,20 +378,20 @@ class RoundsObserver(EndingsObserver[RoundsClient[Any]], Generic[H, R]):
         Losses that the server did not notice follow the noticed ones of the same round.
         """
         found: list[Loss] = []
-        falls = self._falls_of_server()
+        falls, fallen = self._falls_of_server(), self._fault_record.fallen
+        names = [name for name in self._named if name in fallen] if fallen else []
         for one, ended in zip(self.rounds, self.ended, strict=True):
             reported = [loss for loss in self._server.lost if loss.round == one.round]
             noticed = [self._fault_record.noticed(loss, one.began) for loss in reported]
             found += noticed + falls.get(one.round, [])
-            found += self._unnoticed(one, ended, {loss.party for loss in noticed})
+            found += self._unnoticed(one, ended, {loss.party for loss in noticed}, names)
         return found
 
-    def _unnoticed(self, one: H, ended: float, reported: set[str]) -> list[Loss]:
-        """The clients that went down in the round and were not missed: they had answered, or the round was lost."""
-        fallen, found = self._fault_record.fallen, []
-        for name in self._named if fallen else ():
-            if name not in fallen:
-                continue
+    def _unnoticed(self, one: H, ended: float, reported: set[str], names: Iterable[str]) -> list[Loss]:
+        """Those of the clients `names` that went down in the round and were not missed: they had answered, or the round
+        was lost."""
+        found = []
+        for name in names:
             fall = self._fault_record.fall(name, 0.0 if one.round == 1 else one.began, ended)
             if fall is None or name in reported:
                 continue
