@@ -46,7 +46,8 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 
 def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
     """The `number`-th generator, counted from 0, that `generator(seed, *names)` spawns, without making the others."""
-    return np.random.Generator(np.random.Philox(_Keyed(stream_key(derive(seed, *names), number))))
+    sequence: Any = _Keyed(stream_key(derive(seed, *names), number))  # numpy's types leave out the interface
+    return np.random.Generator(np.random.Philox(sequence))
 
 
 class _Keyed(ISeedSequence):
