@@ -226,10 +226,14 @@ def check_losses(
     assert struck >= 1
 
 
-@pytest.mark.parametrize(("use", "name"), FITTING)
+FEW = [(use, name) for use, name in FITTING if ([*USES].index(use) + NAMES.index(name)) % 2 == 0]
+"""Half of them: every use, and every sum."""
+
+
+@pytest.mark.parametrize(("use", "name"), FEW)
 def test_a_sum_equals_the_oracle_with_two_losses(write: Callable[[str, str], Path], use: str, name: str) -> None:
     """A client is lost while it masks, and at another one of the last steps for each use; the long tests lose one at
-    each step."""
+    each step, with every sum of every use."""
 
     def some(steps: list[str]) -> list[str]:
         masking = next(step for step in steps if step.endswith(".mask"))
