@@ -116,7 +116,7 @@ def test_bytes_are_predicted_and_follow_from_the_formula(file: Path, tmp_path: P
     assert {"train.evaluate"} < {one.name for one in steps("fedbuff")}
 
 
-@pytest.mark.parametrize("milliseconds", (100, 170, 260))
+@pytest.mark.parametrize("milliseconds", [170, *(pytest.param(one, marks=pytest.mark.long) for one in (100, 260))])
 def test_a_killed_and_resumed_run_has_the_same_figures(
     file: Path, calm: Result, break_off: Callable[..., None], tmp_path: Path, milliseconds: int
 ) -> None:

@@ -30,8 +30,7 @@ def ran(tiny: Path, *changes: str, faults: str = "") -> Result:
     return run(scenario(tiny, *changes, faults=faults), out=tiny.parent / "run")
 
 
-@pytest.mark.parametrize("weighting", ["equal", "points"])
-@pytest.mark.parametrize("bits", [2, 12, 32])
+@pytest.mark.parametrize(("weighting", "bits"), [("points", 2), ("equal", 12), ("points", 32)])
 def test_the_average_equals_that_of_the_quantised_models_under_any_losses(
     tiny: Path, weighting: str, bits: int
 ) -> None:

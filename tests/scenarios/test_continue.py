@@ -32,15 +32,7 @@ period = 1
 [public]
 size = 30
 """
-SAME = (
-    "a client crashes and comes back",
-    "secure averaging",
-    "XCLP",
-    "reports",
-    "SCAFFOLD",
-    "over-selection",
-    "FedBuff",
-)
+SAME = ("a client crashes and comes back", "XCLP", "reports", "SCAFFOLD", "FedBuff")
 REFUSED = {
     "keys of many rounds": "the secure sum is chosen so that no round of the run fails",
 }

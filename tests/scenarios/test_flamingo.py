@@ -41,8 +41,10 @@ def payloads(rows: Any) -> dict[str, int]:
     return dict(found)
 
 
-@pytest.mark.parametrize("bits", ["exact", "9"])
-@pytest.mark.parametrize("when", ['before = "sum.mask"', 'before = "sum.agree"', 'before = "sum.reveal"'])
+@pytest.mark.parametrize(
+    ("when", "bits"),
+    [('before = "sum.mask"', "exact"), ('before = "sum.agree"', "9"), ('before = "sum.reveal"', "exact")],
+)
 def test_the_average_equals_the_oracle_under_any_losses(tiny: Path, when: str, bits: str) -> None:
     tolerated = "sum.tolerated_dropouts=0.13"
     found = ran(tiny, f"sum.value_bits={bits}", tolerated, faults=crash(1, when, 2) + crash(2, when, 2))

@@ -42,7 +42,6 @@ noise_at = "clients"
 tolerated = 0.23
 """
 SIGNED = ["secure", "lightsecagg", "committee", "flamingo"]
-UNSIGNED = [*SIGNED, "secagg+"]
 
 
 def ways(signed: bool, *changes: str) -> tuple[str, ...]:
@@ -71,7 +70,7 @@ def payload(rows: object) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("averaging", "signed"), [*((one, True) for one in SIGNED), *((one, False) for one in UNSIGNED)]
+    ("averaging", "signed"), [*((one, True) for one in SIGNED), ("secagg+", False), ("committee", False)]
 )
 def test_the_model_is_the_oracles_and_bytes_are_those_of_the_formula_and_the_forecast(
     path: Path, averaging: str, signed: bool
@@ -93,15 +92,16 @@ def test_the_model_is_the_oracles_and_bytes_are_those_of_the_formula_and_the_for
 
 STEPS = {
     "secure": ("sum.deal", "sum.mask", "sum.agree", "sum.reveal"),
-    "secagg+": ("sum.deal", "sum.mask", "sum.reveal"),
-    "lightsecagg": ("sum.deal", "sum.mask", "sum.agree", "sum.reveal"),
-    "committee": ("sum.mask", "sum.hold", "sum.sign", "noise.reveal", "sum.reveal"),
-    "flamingo": ("sum.mask", "sum.agree", "noise.reveal", "sum.reveal"),
+    "secagg+": ("sum.mask", "sum.reveal"),
+    "lightsecagg": ("sum.mask", "sum.reveal"),
+    "committee": ("sum.sign", "noise.reveal"),
+    "flamingo": ("sum.agree", "noise.reveal"),
 }
+"""Steps at which noise may be left in or be removed. That each sum takes a loss at any step is tested without noise."""
 
 
 @pytest.mark.parametrize(("averaging", "step"), [(way, step) for way, steps in STEPS.items() for step in steps])
-def test_a_loss_at_any_step_leaves_the_oracles_model_or_none(path: Path, averaging: str, step: str) -> None:
+def test_a_loss_leaves_the_oracles_model_or_none(path: Path, averaging: str, step: str) -> None:
     """Client 1 is lost in round 2: all survivors' changes, and of the noise what the oracle says, or no sum."""
     changes = ways(averaging != "secagg+")
     found = ran(path, averaging, *changes, faults=crash(1, step))

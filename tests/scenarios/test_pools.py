@@ -32,19 +32,23 @@ def ran(file: Path, *changes: str, engine: str = "pool:2", watch: Watch | None =
     [
         (("protocol.name=scaffold",), ""),  # vectors stored between rounds in addition to the model
         pytest.param(("protocol.name=fedmatch",), "", marks=pytest.mark.long),
-        (("protocol.name=fedprop+mt",), ""),  # labels of a round, from XCLP
+        pytest.param(("protocol.name=fedprop+mt",), "", marks=pytest.mark.long),  # labels of a round, from XCLP
         (("protocol.name=fedavg", "training.averaging=secure"), ""),
         pytest.param(("protocol.name=dp-fedavg", "training.share=0.5"), "", marks=pytest.mark.long),
         pytest.param(
             ("protocol.name=fedct", "learner.name=decision-tree", "public.size=10"), "", marks=pytest.mark.long
         ),
-        (("protocol.name=fedavg", "cost=free", "training.share=0.5"), ""),
+        pytest.param(("protocol.name=fedavg", "cost=free", "training.share=0.5"), "", marks=pytest.mark.long),
         (("protocol.name=fedavg", "training.share=0.5", "training.extra=1"), ""),  # some results of jobs are not used
         (
             ("protocol.name=fedbuff", "training.rounds=6"),
             CRASH.format("client/1", "train.update") + "back_after='1s'\n",
         ),
-        (("protocol.name=fedavg",), CRASH.format("client/1", "train.update") + "back_after = '1s'\n"),
+        pytest.param(
+            ("protocol.name=fedavg",),
+            CRASH.format("client/1", "train.update") + "back_after = '1s'\n",
+            marks=pytest.mark.long,
+        ),
         (("protocol.name=fedavg",), CRASH.format("server", "train.average")),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),

@@ -115,7 +115,12 @@ def test_a_secure_sum_continues_at_once_without_a_client_known_to_be_gone(tmp_pa
 
 def test_xclp_calls_only_clients_that_are_present(tmp_path: Path) -> None:
     keys = ["network.transport=tcp", "protocol.presence=connection", "protocol.rounds=2", "data.limit=100", "expect={}"]
-    cheap = ["protocol.hamming=plaintext", 'fault=[{kind="crash", party="client/2", before="lsh.hash"}]']
+    cheap = [
+        "engine=inline",
+        "protocol.hamming=plaintext",
+        "protocol.bits=64",
+        'fault=[{kind="crash", party="client/2", before="lsh.hash"}]',
+    ]
     result = tacit.run(load("xclp-digits", [*keys, *cheap]), out=tmp_path / "run")
     assert (result.outcome, result.equals_plaintext) == ("completed", True)
     assert [(loss.round, loss.party) for loss in result.lost] == [(1, "client/2")]

@@ -193,8 +193,7 @@ def test_proved_averages_need_integers_of_equal_weight(file: Path) -> None:
         ran(file, *AVERAGES, "training.weighting=points")
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("changes", [(), AVERAGES])
+@pytest.mark.parametrize(("changes", "seed"), [((), 1), (AVERAGES, 2)])
 def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: tuple[str, ...], seed: int) -> None:
     trigger = 'before = "report.prepare"\nback_after = "1s"'
     file.write_text(TINY + FAULT.format(party="helper", trigger=trigger))

@@ -69,27 +69,35 @@ def test_one_trace_in_every_engine_and_after_a_resume(file: Path, name: str) -> 
     assert len(set(traces.values())) == 1, traces
 
 
+METHODS = (
+    ["training.averaging=plain"],
+    ["training.averaging=secure"],
+    ["training.averaging=secure", "sum.value_bits=12"],
+    ["training.averaging=lightsecagg", "sum.value_bits=12"],
+    ["protocol.name=scaffold"],
+    ["protocol.name=fedprox"],
+    ["protocol.name=fedbuff"],
+    ["protocol.name=fedavg+mt", "data.labeled=0.5"],
+    ["protocol.name=fedmatch", "data.labeled=0.5"],
+    ["protocol.name=fedsiam", "data.labeled=0.5"],
+    ["protocol.name=fedprop", "data.labeled=0.5", "training.label_from=1"],
+)
+NETWORKS = ("half", "lora", "bfloat", "lstm", "lazy", "bn")
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "changes"),
     [
-        ["training.averaging=plain"],
-        ["training.averaging=secure"],
-        ["training.averaging=secure", "sum.value_bits=12"],
-        ["training.averaging=lightsecagg", "sum.value_bits=12"],
-        ["protocol.name=scaffold"],
-        ["protocol.name=fedprox"],
-        ["protocol.name=fedbuff"],
-        ["protocol.name=fedavg+mt", "data.labeled=0.5"],
-        ["protocol.name=fedmatch", "data.labeled=0.5"],
-        ["protocol.name=fedsiam", "data.labeled=0.5"],
-        pytest.param(["protocol.name=fedprop", "data.labeled=0.5", "training.label_from=1"], marks=pytest.mark.long),
+        pytest.param(
+            name, changes, marks=[pytest.mark.long] * (name != NETWORKS[turn % 2] or "fedprop" in changes[0]),
+            id="-".join((name, ",".join(one.partition("=")[2] for one in changes))),
+        )
+        for name in NETWORKS
+        for turn, changes in enumerate(METHODS)
     ],
-    ids=lambda changes: ",".join(one.partition("=")[2] for one in changes),
-)
-@pytest.mark.parametrize(
-    "name", ["half", "lora", *(pytest.param(name, marks=pytest.mark.long) for name in ("bfloat", "lstm", "lazy", "bn"))]
-)
+)  # fmt: skip
 def test_every_method_takes_such_networks(file: Path, name: str, changes: list[str]) -> None:
+    """Each method takes one of two networks in the fast tests, and all in the long ones."""
     scenario = load(file, [f"model.name=zoo_{name}", "training.rounds=2", "training.epochs=1", *changes])
     result = run(scenario, out=file.parent / "run")
     assert result.outcome == "completed", result.reason

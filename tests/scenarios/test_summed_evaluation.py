@@ -76,7 +76,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.long] * (way in ("secagg+", "flamingo"))) for way in WAYS]
+)
 def test_sums_are_those_of_figures_that_are_sent_in_plain(file: Path, tmp_path: Path, way: str) -> None:
     changes = [f"training.averaging={way}", "training.rounds=2", *WAYS[way]]
     plain = run(load(file, [*changes, "training.evaluation=plain"]), out=tmp_path / "plain", engine="inline")

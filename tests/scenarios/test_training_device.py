@@ -76,7 +76,14 @@ def test_a_gpu_changes_neither_shape_nor_bytes_nor_virtual_time(scenario: Path, 
     _differ_in_content_only(here, there)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+ALIKE = {
+    "averaging, by Adam", "a proximal term", "pseudo-labels by XCLP", "pseudo-labels by each client",
+    "pseudo-labels by the network",
+}  # fmt: skip
+"""Families that send what others send, tested by the long tests."""
+
+
+@pytest.mark.parametrize("family", [pytest.param(one, marks=[pytest.mark.long] * (one in ALIKE)) for one in FAMILIES])
 def test_rounding_of_another_device_changes_neither_shape_nor_bytes_nor_virtual_time(
     scenario: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

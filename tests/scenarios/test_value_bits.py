@@ -100,7 +100,7 @@ def test_a_prediction_with_value_bits_holds_no_model_in_memory(tiny: Path, bits:
     assert peak < 50 << 20
 
 
-@pytest.mark.parametrize("averaging", ["secure", "secagg+", "lightsecagg", "committee", "prio3"])
+@pytest.mark.parametrize("averaging", ["secure", "committee", "prio3"])
 def test_a_prediction_with_value_bits_has_all_rounds(tiny: Path, averaging: str) -> None:
     """Clients refuse a repeated model, and a hollow model of a few bits must not look like a repetition."""
     ways = (f"training.averaging={averaging}", "sum.value_bits=9", "sum.clip=1.0", "training.rounds=4")
