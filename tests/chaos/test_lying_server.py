@@ -415,7 +415,7 @@ def test_without_the_owners_masks_a_second_attempt_reveals_inputs(monkeypatch: p
 
 @pytest.mark.parametrize("miniature", [*SUMS, *SIGNING], ids=lambda miniature: miniature.kind)
 def test_a_sample_of_lies_and_programs_breaks_no_promise(miniature: Miniature) -> None:
-    some = [*programs(4, miniature.deals, quick=True)][::29] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::29]
+    some = [*programs(4, miniature.deals, quick=True)][::58] + [*single_lies(perform(miniature, ()).sent, (0, 3))][::58]
     broken = {text(program): one.broken for program in some if (one := run_trial(miniature, program)).broken}
     assert not broken
 

@@ -123,7 +123,9 @@ def test_another_number_of_exponents_than_bases_is_refused():
         square_powers([mpz(2)] * 3, [mpz(1)] * 2, mpz(7))
 
 
-@pytest.mark.parametrize("bits", [51, 52, 53, 1024, 2048, 3072, 4096, 6144])
+@pytest.mark.parametrize(
+    "bits", [51, 52, 53, 1024, 6144, *(pytest.param(bits, marks=pytest.mark.long) for bits in (2048, 3072, 4096))]
+)
 def test_the_largest_moduli_and_bases_overflow_no_sum(way, bits):
     """All digits of the modulus and of its multiples are as large as possible: sums must not overflow."""
     modulus = (mpz(1) << bits) - 1
