@@ -1,6 +1,8 @@
 """Training with removable noise of the clients: epsilon under losses, bytes by formula, and runs that go on."""
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +76,27 @@ def crashes(*steps: str, occurrence: int = 2) -> str:
 
 LOSSES = crashes('before = "sum.mask"', 'at = "sum.agree"', 'at = "sum.reveal"')
 
+Once = Callable[..., Result]
 
-@pytest.mark.parametrize("components", ["all", "log2"])
-def test_epsilon_is_the_same_whoever_is_lost_where(private: Path, components: str) -> None:
-    way = f"privacy.components={components}"
-    calm = ran(private, way)
-    lossy = ran(
-        private, way, faults=crashes('before = "sum.mask"', 'at = "sum.agree"', 'at = "sum.reveal"'), out="lost"
-    )
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """A function that runs the scenario with changes and faults once for all tests, which only read the run."""
+
+    @cache
+    def run_once(*changes: str, faults: str = "") -> Result:
+        return ran(tmp_path_factory.mktemp("once") / "private.toml", *changes, faults=faults)
+
+    return run_once
+
+
+WAYS = {"all": (), "log2": ("privacy.components=log2",)}
+"""The changes for these components; "all" is the default."""
+
+
+@pytest.mark.parametrize("components", WAYS)
+def test_epsilon_is_the_same_whoever_is_lost_where(once: Once, components: str) -> None:
+    calm, lossy = once(*WAYS[components]), once(*WAYS[components], faults=LOSSES)
     assert calm.outcome == lossy.outcome == "completed"
     for result in (calm, lossy):
         assert result.privacy is not None and result.privacy.epsilon == pytest.approx(8.0, rel=0.01)
@@ -90,21 +105,20 @@ def test_epsilon_is_the_same_whoever_is_lost_where(private: Path, components: st
     assert [len(record.averaged) for record in lossy.round_records] == [10, 9, 7]
 
 
-@pytest.mark.parametrize("components", ["all", "log2"])
-def test_bytes_are_those_of_the_formula_and_of_the_forecast(private: Path, components: str) -> None:
-    way = f"privacy.components={components}"
-    calm = tacit.bytes(ran(private, way))
+@pytest.mark.parametrize("components", WAYS)
+def test_bytes_are_those_of_the_formula_and_of_the_forecast(private: Path, once: Once, components: str) -> None:
+    calm, predicted = tacit.bytes(once(*WAYS[components])), tacit.predict(load(private, WAYS[components]))
     sent = {row.type: row.payload for row in calm.rows}
-    assert calm.formula == sent == {row.type: row.payload for row in tacit.predict(load(private, [way])).rows}
+    assert calm.formula == sent == {row.type: row.payload for row in predicted.rows}
     seeds = 1 if components == "all" else 3  # T = 3: one of a chain, or the parts of 1, 1 and 2 units
     assert sent["NoiseSeeds"] == 3 * 10 * 16 * seeds
     assert sent["MaskedChunk"] < 3 * 10 * 650 * 2  # two bytes a number
 
 
-def test_the_forecast_of_losses_is_right(private: Path) -> None:
-    found = ran(private, faults=LOSSES)
+def test_the_forecast_of_losses_is_right(private: Path, once: Once) -> None:
+    private.write_text(TEXT + LOSSES)
     predicted = tacit.predict(load(private))
-    sent = {row.type: (row.messages, row.payload) for row in tacit.bytes(found).rows}
+    sent = {row.type: (row.messages, row.payload) for row in tacit.bytes(once(faults=LOSSES)).rows}
     assert sent == {row.type: (row.messages, row.payload) for row in predicted.rows}
 
 
@@ -116,9 +130,11 @@ class Masked(Watch):
             raise KeyboardInterrupt
 
 
-def test_a_resumed_run_goes_on_as_the_unbroken_one_and_draws_other_noise_without_seeds(private: Path) -> None:
+def test_a_resumed_run_goes_on_as_the_unbroken_one_and_draws_other_noise_without_seeds(
+    private: Path, once: Once
+) -> None:
     """With seeded entropy the repeated round has the same noise; otherwise other noise, which the run states."""
-    unbroken = ran(private)
+    unbroken = once()
     for entropy in ("seeded", "os"):
         folder = private.parent / entropy
         carry_out(load(private, [f"entropy={entropy}"]), "broken", out=folder, watch=Masked())
@@ -216,22 +232,23 @@ def test_the_noise_that_a_sum_carried_is_in_the_result(private: Path) -> None:
 
 @pytest.mark.parametrize(("deviations", "wraps"), [(4, False), (0.6, True)])
 def test_numbers_that_wrap_around_are_counted_and_fewer_than_estimated(
-    private: Path, monkeypatch: pytest.MonkeyPatch, deviations: float, wraps: bool
+    private: Path, once: Once, monkeypatch: pytest.MonkeyPatch, deviations: float, wraps: bool
 ) -> None:
     """Words for fewer deviations of a number are so short that a part of the numbers wraps around."""
+    usual = once() if deviations == rotated.DEVIATIONS else None
     monkeypatch.setattr(rotated, "DEVIATIONS", deviations)
     estimate = Distributed(Rounding(650, 0.5), 8.0, 1e-5, 3, 10, 1, 3).wraps
-    result = ran(private)
+    result = usual or ran(private)
     assert result.equals_plaintext and len(result.round_records) == 3
     shares = [one.wrapped for one in result.round_records]
     assert all((share > 0) == wraps for share in shares) and max(shares) <= estimate + 3 * (estimate / 650) ** 0.5
-    rows = (private.parent / "run" / "rounds.csv").read_text().splitlines()
+    rows = (result.folder / "rounds.csv").read_text().splitlines()
     assert rows[0].endswith("wrapped") and float(rows[1].rsplit(",", 1)[1]) == shares[0]
 
 
-def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: Path) -> None:
+def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: Path, once: Once) -> None:
     """Two of ten are lost in round 2: seven honest clients of nine have added 7/9 V."""
-    result = ran(private, *UNTOLERATED, "privacy.excess_losses=charge", faults=in_round(2, 1, 2))
+    result = once(*UNTOLERATED, "privacy.excess_losses=charge", faults=in_round(2, 1, 2))
     assert result.outcome == "completed" and [len(one.averaged) for one in result.round_records] == [10, 8, 10]
     assert result.privacy is not None and result.privacy.epsilon is not None and result.privacy.epsilon > 8.2
     full, less, again = (one.variance for one in result.privacy.carried)
@@ -243,11 +260,11 @@ def test_a_sum_with_less_noise_is_opened_and_charged_if_that_is_chosen(private: 
     assert refused.outcome == "aborted" and refused.privacy is not None and refused.privacy.epsilon < 8.0
 
 
-def test_a_server_that_was_lost_and_is_back_counts_the_noise_of_its_sums(private: Path) -> None:
+def test_a_server_that_was_lost_and_is_back_counts_the_noise_of_its_sums(private: Path, once: Once) -> None:
     """It comes back before the first round, and its sums count as if it had never been away."""
     changes = [*UNTOLERATED, "privacy.excess_losses=charge"]
     back = '[[fault]]\nkind = "crash"\nparty = "server"\nat = "train.enroll"\nback_after = "1s"\n'
-    calm = ran(private, *changes, faults=in_round(2, 1, 2), out="calm")
+    calm = once(*changes, faults=in_round(2, 1, 2))
     result = ran(private, *changes, faults=back + in_round(2, 1, 2))
     assert result.lost[0].party == "server"
     assert result.privacy is not None and calm.privacy is not None
