@@ -36,21 +36,24 @@ DEFINED = APP[: APP.index("@client.query")].count("\n") + 1
 IN_SERVER = APP[: APP.index("{server}")].count("\n") + 1
 
 
-@pytest.mark.parametrize("engine", ["inline", "pool:1"])
+WAYS = {
+    "None": f"returned None; allowed: a Message (ending.py, line {DEFINED})",
+    "[1]": f"returned [1]; allowed: a Message (ending.py, line {DEFINED})",
+    "sys.exit(3)": f"called sys.exit(3) (ending.py, line {LINE})",
+    "os._exit(4)": f"called os._exit(4) (ending.py, line {LINE})",
+    "_exit(5)": f"called os._exit(5) (ending.py, line {LINE})",
+    "1 / 0": f"raised ZeroDivisionError: division by zero (ending.py, line {LINE})",
+}
+
+
 @pytest.mark.parametrize(
-    ("way", "ended"),
-    [
-        ("None", f"returned None; allowed: a Message (ending.py, line {DEFINED})"),
-        ("[1]", f"returned [1]; allowed: a Message (ending.py, line {DEFINED})"),
-        ("sys.exit(3)", f"called sys.exit(3) (ending.py, line {LINE})"),
-        ("os._exit(4)", f"called os._exit(4) (ending.py, line {LINE})"),
-        ("_exit(5)", f"called os._exit(5) (ending.py, line {LINE})"),
-        ("1 / 0", f"raised ZeroDivisionError: division by zero (ending.py, line {LINE})"),
-    ],
+    ("way", "engine"),
+    [*((way, "inline") for way in WAYS), *((way, "pool:1") for way in ("[1]", "os._exit(4)", "1 / 0"))],
 )
 def test_a_client_without_a_reply_sends_an_error_with_its_line(
-    run_app: Run, tmp_path: Path, way: str, ended: str, engine: str
+    run_app: Run, tmp_path: Path, way: str, engine: str
 ) -> None:
+    ended = WAYS[way]
     app = tmp_path / "ending.py"
     app.write_text(APP.format(way=way, server="pass"))
     result = run_app(app, f'engine="{engine}"', clients=3)
