@@ -2,8 +2,8 @@
 
 The seconds of a test are those of its worker and of all processes that it began, so other work on the machine hardly
 changes them. A run of the tests prints them by folder, and names each folder that takes more than its budget. It does
-not fail for that. Each budget is about twice what the folder takes on two idle cores, because a core that shares its
-caches and its clock is slower.
+not fail for that. A budget is about one and a half times what the fast tests of the folder take on two idle cores, and
+twice what its long tests take, because a core that shares its caches and its clock is slower.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ TOP = "*.py"
 """The test files that stand in no folder."""
 
 FAST = {
-    TOP: 70, "attacks": 30, "benchmarks": 35, "chaos": 130, "deployed": 40, "fuzz": 25, "mutants": 10, "on_ray": 20,
-    "parties": 80, "plugins": 75, "protocols": 270, "scenarios": 550, "sim": 45, "wheel": 20,
+    TOP: 36, "attacks": 28, "benchmarks": 35, "chaos": 85, "deployed": 10, "fuzz": 12, "mutants": 10, "on_ray": 20,
+    "parties": 53, "plugins": 75, "protocols": 185, "scenarios": 500, "sim": 29, "wheel": 18,
 }  # fmt: skip
 """The budgets of ``make test``, in seconds."""
 

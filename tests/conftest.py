@@ -80,12 +80,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give the files that read the syntax trees to one worker, one after another: the trees are made once."""
+    """Give files that share what takes long to make to one worker, one after another: it is made once.
+
+    These are the files that read the syntax trees, and those that look at the wheel.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
+            if file.startswith("tests/wheel/"):
+                return "tests/wheel"
             return "tests/tree.py" if file in READERS else file
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
