@@ -36,10 +36,10 @@ def test_random_mixtures_of_faults_break_no_promise_of_xclp(
 ) -> None:
     network = structs.replace(small.network, transport=transport)
     scenario = structs.replace(with_keys(small, **keys), network=network)
-    findings = campaign(scenario, Plan(schedules=20, singles=False, seed=seed))
+    findings = campaign(scenario, Plan(schedules=10, singles=False, seed=seed))
     assert_held(findings)
-    assert len(findings.verdicts) == 21
-    assert sum(one.faults_fired > 0 for one in findings.verdicts) >= 16
+    assert len(findings.verdicts) == 11
+    assert sum(one.faults_fired > 0 for one in findings.verdicts) >= 8
 
 
 @pytest.mark.long

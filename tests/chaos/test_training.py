@@ -63,11 +63,11 @@ def assert_held(findings: Findings) -> None:
 @pytest.mark.parametrize(
     ("name", "averaged", "seed", "schedules"),
     [
-        ("fedavg", "plain", 1, 12),
-        ("fedavg", "secure", 2, 12),
-        ("fedavg", "secagg+", 4, 6),
-        ("fedavg+xclp", "plain", 3, 6),
-        ("fedbuff", "plain", 4, 12),
+        ("fedavg", "plain", 1, 6),
+        ("fedavg", "secure", 2, 6),
+        ("fedavg", "secagg+", 4, 4),
+        ("fedavg+xclp", "plain", 3, 4),
+        ("fedbuff", "plain", 4, 6),
     ],
 )
 def test_random_mixtures_of_faults_break_no_promise_of_training(

@@ -100,9 +100,15 @@ def simulated(file: Path, *changes: str, fault: str = "") -> tuple[Any, Seen]:
         simulation.close()
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Seen]:
+    """What `simulated` returns without changes and faults; tests only read it."""
+    return simulated(tmp_path_factory.mktemp("calm") / "counts.toml")
+
+
 @pytest.mark.parametrize("name", ["fedct", "pate"])
-def test_counts_are_those_of_the_votes_with_the_noise_of_both(file: Path, name: str) -> None:
-    found, seen = simulated(file, f"protocol.name={name}")
+def test_counts_are_those_of_the_votes_with_the_noise_of_both(file: Path, calm: tuple[Any, Seen], name: str) -> None:
+    found, seen = calm if name == "fedct" else simulated(file, f"protocol.name={name}")
     assert found.outcome == "completed" and len(seen.counts) == (3 if name == "fedct" else 1)
     for context, counts in seen.counts.items():
         plain = np.zeros_like(counts)
@@ -141,9 +147,9 @@ def test_noise_costs_no_byte_and_the_forecast_is_right(file: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["crash", "delay"])
-def test_a_helper_that_is_asked_twice_gives_the_same_bytes(file: Path, way: str) -> None:
+def test_a_helper_that_is_asked_twice_gives_the_same_bytes(file: Path, calm: tuple[Any, Seen], way: str) -> None:
     """Its answer is lost with it after it was stored, or late. The server asks again, and has the same counts."""
-    calm, undisturbed = simulated(file)
+    before, undisturbed = calm
     fault = (
         '[[fault]]\nkind = "crash"\nparty = "helper"\nafter = "report.collect"\noccurrence = 2\nback_after = "3s"\n'
         '[[fault]]\nkind = "lose"\nparty = "helper"\nmessage = "HelperAggregate"\noccurrence = 2\n'
@@ -156,7 +162,7 @@ def test_a_helper_that_is_asked_twice_gives_the_same_bytes(file: Path, way: str)
     assert len(shares) == 4 and shares[1] == shares[2] and len(set(shares)) == 3
     begun = list(zip(seen.counts.values(), undisturbed.counts.values(), strict=True))[:2]
     assert all(np.array_equal(one, other) for one, other in begun)
-    assert (found.labels_digest == calm.labels_digest) == (way == "delay")  # the next incarnation draws other noise
+    assert (found.labels_digest == before.labels_digest) == (way == "delay")  # the next incarnation draws other noise
 
 
 def test_the_helper_gives_no_share_of_other_reports_again(file: Path) -> None:

@@ -55,12 +55,14 @@ def file(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("name", ["bn_cumulative", pytest.param("attribute_list", marks=pytest.mark.long)])
-def test_one_trace_in_every_engine_and_after_a_resume(file: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "workers"), [("bn_cumulative", (2,)), pytest.param("attribute_list", (2, 3), marks=pytest.mark.long)]
+)
+def test_one_trace_in_every_engine_and_after_a_resume(file: Path, name: str, workers: tuple[int, ...]) -> None:
     network = f"model.name=zoo_{name}"
     traces = {
         engine: run(load(file, [network, f'engine="{engine}"']), out=file.parent / engine.replace(":", "")).trace_hash
-        for engine in ("inline", "pool:2", "pool:3")
+        for engine in ("inline", *(f"pool:{count}" for count in workers))
     }
     out = file.parent / "killed"
     arguments = [str(file), str(out), "write2", network, 'engine="inline"']
