@@ -151,7 +151,7 @@ def test_a_key_of_an_own_sum_is_listed_and_checked_as_any_other(with_keys: Path)
         load(with_keys, ["sum.helper_leats=3"])
     other = read(with_keys, ["training.averaging=secure", "sum.helper_least=3", "fault=[]", "expect={}"])
     assert other.without_effect() == ['sum.helper_least: only with training.averaging = "two-servers"']
-    swept = sweep(load(with_keys, ["expect={}"]), {"sum.helper_least": [2, 6]}, jobs=2)
+    swept = sweep(load(with_keys, ["expect={}"]), {"sum.helper_least": [2, 6]})
     assert [any(one.counted for one in result.round_records) for _, result in swept] == [True, False]
 
 

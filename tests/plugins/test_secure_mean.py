@@ -60,7 +60,7 @@ def test_commands_know_keys_steps_and_messages_of_a_plugin(example: Path) -> Non
     assert "MaskedChunk" in tacit("bytes", "run").output
 
 
-def test_secure_mean_works_in_workers_of_sweeps_and_chaos(example: Path) -> None:
+def test_secure_mean_works_in_workers_of_sweeps_and_in_chaos(example: Path) -> None:
     tacit("sweep", example, "--over", "protocol.column=20,21", "--jobs", 2, "--out", "sweep")
     results = [json.loads(file.read_text()) for file in sorted(Path("sweep").glob("*/result.json"))]
     assert [one["outcome"] for one in results] == ["completed", "completed"]
@@ -68,5 +68,5 @@ def test_secure_mean_works_in_workers_of_sweeps_and_chaos(example: Path) -> None
     assert sorted(one["trace_hash"] for one in results) == sorted(here)
     assert results[0]["plugins"] == results[1]["plugins"] != []
     tacit("sweep", "--resume", "sweep", "--jobs", 2)
-    tacit("chaos", example, "--quick", "--schedules", 2, "--jobs", 2, "--out", "chaos")
+    tacit("chaos", example, "--quick", "--schedules", 2, "--jobs", 1, "--out", "chaos")
     assert not any(one["broken"] for one in json.loads(Path("chaos/chaos.json").read_text())["runs"])

@@ -169,7 +169,7 @@ def test_clients_that_test_no_models_hold_out_no_points(file: Path, tmp_path: Pa
 
 
 def test_models_are_tested_every_n_rounds_and_at_the_end(file: Path, tmp_path: Path) -> None:
-    found = run(load(file, ["training.rounds=3", "training.evaluate_every=2"]), out=tmp_path / "run", engine="pool:2")
+    found = run(load(file, ["training.rounds=3", "training.evaluate_every=2"]), out=tmp_path / "run", engine="inline")
     assert [bool(one.evaluation) for one in rounds(found)] == [False, True, True]
 
 
