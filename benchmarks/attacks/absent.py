@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tacit.benchmarks.attacks.finding import Finding, by_rank, randomness
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Degree, Tolerance
 from tacit.protocols.setup import Group, Roster, digest_of, lot_of
 from tacit.protocols.sums import neighbours

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from tacit.benchmarks.attacks.finding import Finding, by_rank
-from tacit.protocols.sums import quorum, secure_sum
-from tacit.protocols.sums.refusal import Least
+from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto.quorum import Least
+from tacit.protocols.sums import secure_sum
 from tacit.scenarios.chaos.server_world import Miniature
 
 __all__ = ["blind_to_colluders", "one_honest_client", "shares_of_the_colluding", "with_colluding"]

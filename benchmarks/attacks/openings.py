@@ -11,7 +11,8 @@ from unittest.mock import patch
 from tacit.benchmarks.attacks.finding import Finding, by_rank
 from tacit.benchmarks.attacks.weakened import Forgetful, any_number_of_times
 from tacit.parties.client import Client
-from tacit.protocols.sums import dealing, quorum, refusal, secure_sum
+from tacit.protocols.crypto import quorum
+from tacit.protocols.sums import dealing, secure_sum
 from tacit.protocols.sums.opening import SHARE, Dealt, Revealed
 from tacit.scenarios.chaos.server_world import Miniature
 
@@ -76,7 +77,7 @@ def sum_of_one(quick: bool = False) -> Finding:
 def _among_any() -> Iterator[None]:
     """Make clients accept any number of members."""
     with (
-        patch.object(refusal.Least, "problem", lambda self, names: ""),
+        patch.object(quorum.Least, "problem", lambda self, names: ""),
         patch.object(quorum, "fewest_left", lambda members, threshold, *_: threshold),
     ):
         yield

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.parties.data.splits import named
+from tacit.protocols.crypto.quorum import threshold_of
 from tacit.protocols.federated.registry import AVERAGINGS
 from tacit.protocols.parts import Part, Step, taken
 from tacit.protocols.sums.lightsecagg import LightSecAgg
-from tacit.protocols.sums.quorum import threshold_of
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.prediction import payloads_of

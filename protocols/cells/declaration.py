@@ -17,7 +17,7 @@ from tacit.protocols.cells.keys import CellsTables
 from tacit.protocols.cells.mechanism import Plan
 from tacit.protocols.cells.observer import CellsObserver
 from tacit.protocols.crypto import sizes
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.declaration import by_name
 from tacit.protocols.experiment.experiment import Dealt, Parts, Setting
 from tacit.protocols.one_shot import Enrolment, Found, OneRound, OneShot

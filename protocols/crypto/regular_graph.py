@@ -5,7 +5,7 @@ Paper: Bell, Bonawitz, Gascon, Lepoint, Raykova, Secure Single-Server Aggregatio
 k/2 before and the k/2 behind it in a random order of all, which is closed to a ring, and for odd k the one opposite
 (Harary). It deals its secrets in k shares, of which t restore them.
 
-Of the clients that were called, C collude with the server, and L may be lost (`assumed`). The order of the n that
+Of the clients that were called, C collude with the server, and L may be lost (`quorum`). The order of the n that
 joined is uniform and independent of both. Bad events, over all clients (X ~ Hypergeometric(n - 1, m, k): k of the n - 1
 others, of whom m are counted):
 
@@ -33,7 +33,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.sim.streams import Entropy
 
 __all__ = ["MOST_CLIENTS", "Degree", "Graph", "Tolerance", "degree_of", "shuffled"]

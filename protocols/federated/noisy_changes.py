@@ -50,6 +50,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
+from tacit.protocols.crypto import quorum
 from tacit.protocols.federated.averaging import Averages, Expected, Update
 from tacit.protocols.federated.secure_averages import Secure, SecureAveraging, colluding_of, fewest_hidden, written
 from tacit.protocols.identities import is_signed
@@ -57,7 +58,7 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import Choice, Opening, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.promises import Trial
-from tacit.protocols.sums import quorum, removal
+from tacit.protocols.sums import removal
 from tacit.protocols.sums.secure_sum import Dealing, SecAgg
 from tacit.protocols.sums.sum import Requests, Total
 from tacit.sim.hollow import HollowArray

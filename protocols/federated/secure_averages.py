@@ -16,7 +16,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.learning.vectors import Layout, decode, encode
 from tacit.parties.server import Server
-from tacit.protocols.crypto import fixed_point
+from tacit.protocols.crypto import fixed_point, quorum
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.experiment import Dealt
 from tacit.protocols.federated.averaging import Averages, Expected, Update
@@ -24,7 +24,6 @@ from tacit.protocols.federated.drawn import cohorts_of, drawn_notes
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
-from tacit.protocols.sums import quorum
 from tacit.protocols.sums.keys import ClippedKeys, EncoderKeys
 from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS

@@ -7,8 +7,8 @@ from typing import Any
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.parties.party import Party
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import largest
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated.dp_fedavg import Clipped

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.identities import identities_of
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import Sum

@@ -44,7 +44,7 @@ relations of the numbers in each block of each vector; t + r members learn all v
 part. A client sends shares once a round. A member signs one U1 a round: of at least `min_clients` and C + 2 clients,
 all of whose shares it holds, and with itself among them. It answers once, for that U1, and remembers both over a crash.
 A server that names different sets to members gets sums for one of them at most. m and t follow from the assumed shares
-of corrupt and lost clients among those that were called (`assumed`), by the tail of the hypergeometric distribution and
+of corrupt and lost clients among those that were called (`quorum`), by the tail of the hypergeometric distribution and
 a union bound over the rounds of a run (`Committee.among`). A server that tries several draws succeeds more often
 (`members`). Not covered: what `secure_sum` does not cover, and answers that are wrong on purpose, which spoil the sum
 unseen.
@@ -64,9 +64,9 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, field_for, share
+from tacit.protocols.crypto.quorum import NOT_CARRIED, Assumed, NotCarried
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES
 from tacit.protocols.outcome import Abort, require
@@ -78,7 +78,6 @@ from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
-from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood, values_of

@@ -22,7 +22,7 @@ keeps, cannot be combined with new ones.
 
 t is the largest number below m / 3, and at least 1. m is such that in each draw fewer than a third of the decryptors
 are corrupt or lost (`Decryptors.of`), where C and L' follow from the clients that were called, not from the n that
-joined (`assumed`). If no m, or not the m that the scenario sets, is sufficient, no keys are made. A set of survivors,
+joined (`quorum`). If no m, or not the m that the scenario sets, is sufficient, no keys are made. A set of survivors,
 or a key, is valid with q signatures: more than two thirds of m, and more than (m + t) / 2. Two sets of q decryptors
 share at least t + 1, and so an honest one; m - q decryptors may be lost. Of q decryptors that have checked a dealer's
 shares at least t + 1 are honest, and their shares fix the dealer's polynomial.
@@ -48,7 +48,7 @@ from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.crypto.assumed import NotCarried
+from tacit.protocols.crypto.quorum import NOT_CARRIED, NotCarried
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.crypto.threshold_elgamal import POINT_BYTES, SCALAR_BYTES
@@ -60,7 +60,6 @@ from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named
-from tacit.protocols.sums.quorum import NOT_CARRIED
 from tacit.protocols.sums.refusal import carries, enter, refuse
 from tacit.protocols.sums.sum import WITH_SIGNING_KEYS
 from tacit.protocols.values import understood, values_of

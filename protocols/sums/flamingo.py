@@ -30,7 +30,7 @@ decryption for each of its neighbours. No s_ij of two clients that are in is dec
 Neighbours in round r: a random regular graph (`regular_graph`) over the clients of the set-up, in the order of their
 hashes with r and the digest of the set-up's clients and keys (`setup.Group.lot`). The graph is therefore fixed once the
 keys are, and each party draws it itself. With few clients it is complete. Its degree and threshold, and the decryptors,
-withstand the C clients, of those that were called, that may collude (`assumed`), however few joined.
+withstand the C clients, of those that were called, that may collude (`quorum`), however few joined.
 
 A decryptor signs the labels of a round (who is in) only if it is in itself, at least `min_clients` and C + 2 clients
 are in, and, in a graph that is not complete, each client that is in has enough neighbours that are in
@@ -78,8 +78,8 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import derive_key
-from tacit.protocols.crypto.assumed import NotCarried
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.quorum import NotCarried
 from tacit.protocols.crypto.regular_graph import Degree, degree_of
 from tacit.protocols.crypto.sealing import OVERHEAD
 from tacit.protocols.crypto.threshold_elgamal import CIPHERTEXT_BYTES, POINT_BYTES, TEXT_BYTES
@@ -105,8 +105,7 @@ from tacit.protocols.sums.decryptors import (
 from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
-from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.quorum import STAYS_MASKED
+from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.round_graph import Round, drawn_sums
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total

@@ -14,7 +14,7 @@
 
 Paper: So et al., LightSecAgg: a Lightweight and Versatile Design for Secure Aggregation in Federated Learning, MLSys
 2022. In GF(2^31 - 1); P, in the order of the set-up, has N clients. T = C and U = max(q, N - L') follow from how many
-were called, not from N (`assumed`). Client j draws a mask z_j, sends each other client a coded piece of it
+were called, not from N (`quorum`). Client j draws a mask z_j, sends each other client a coded piece of it
 (`coded_masks`), and then its vector under the mask. Whoever is lost before its vector is received is out. Clients of U1
 add the pieces that they hold of U1's masks; any U such sums give the sum of the masks. Nothing is agreed on between
 pairs, and nothing is reconstructed for those that are lost: the cost of opening does not grow with their number. More
@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.coded_masks import (
     PIECE_BITS,
     decoded,
@@ -66,6 +66,7 @@ from tacit.protocols.crypto.coded_masks import (
     pieces_work,
     summed,
 )
+from tacit.protocols.crypto.quorum import Assumed, NotCarried
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.crypto.words import Quantised, packed_bytes, unpacked_rows
@@ -74,11 +75,10 @@ from tacit.protocols.outcome import Abort, Reason, require
 from tacit.protocols.parts import Among, Taken, messages_in
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import consistency, quorum, removal
+from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
-from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.quorum import FEW_VALUES, STAYS_MASKED
+from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood

@@ -16,7 +16,7 @@ With so few clients that the graph is complete, a client holds a share of its ow
 
 A client checks that it is shown k neighbours for the announced |A|, each once, and itself with its own keys; it
 computes t itself, more than k/2; and it checks that `min_clients` and C + 2 clients are in A, C of those that were
-called (`assumed`). Its seals are bound to |A| and to both second keys of the pair. A client that is shown another |A|,
+called (`quorum`). Its seals are bound to |A| and to both second keys of the pair. A client that is shown another |A|,
 other keys, or neighbours without this client therefore cannot open them. A client masks only once it has shares from t
 neighbours, so that at least t clients have dealt to it as their neighbour. It reveals shares of neighbours only, one
 kind of share for each, for one U3 with t neighbours whose shares it has. It refuses other attempts as `secure_sum`
@@ -41,16 +41,16 @@ import numpy as np
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import KEY_BYTES, fresh_pair
-from tacit.protocols.crypto.assumed import NotCarried
+from tacit.protocols.crypto.quorum import Least, NotCarried
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import DRAWN, Among, Part, messages_in
-from tacit.protocols.sums import quorum
 from tacit.protocols.sums.dealing import Circle, check_own, collect_keys, deal_among, make_keys
 from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import Least, refuse
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import announced, values_of
 from tacit.sim.streams import generator
 from tacit.sim.trace import Fact
@@ -86,7 +86,7 @@ class Neighbours(Message):
 async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, deadline: float) -> Dealt | None:
     """Make fresh keys and a seed, learn the neighbours of `me`, and deal to them; None if `me` refuses to take part.
 
-    `called`: how many clients the round calls, of whom C may collude (`assumed`).
+    `called`: how many clients the round calls, of whom C may collude (`quorum`).
 
     Call it after `may_deal`. It sets the channels of `me`.
     """

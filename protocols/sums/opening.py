@@ -21,25 +21,33 @@ from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, derive_key
+from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreement, Signed
 from tacit.protocols.sums.masking import SignedKey
-from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, FEW_VALUES
-from tacit.protocols.sums.refusal import Least, refuse
+from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.wire import Message
 
 __all__ = [
-    "SHARE", "Announced", "Corrected", "Dealt", "DealtShares", "Held", "Revealed", "Secrets", "Survivors", "Uncovered",
-    "agreements", "combine", "combine_work", "correct", "personal_key", "signed_keys", "uncover", "without_silent",
+    "FEW_NEIGHBOURS", "FEW_VALUES", "SHARE", "STAYS_MASKED", "Announced", "Corrected", "Dealt", "DealtShares", "Held",
+    "Revealed", "Secrets", "Survivors", "Uncovered", "agreements", "combine", "combine_work", "correct",
+    "personal_key", "signed_keys", "uncover", "without_silent",
 ]  # fmt: skip
 
 SHARE = shamir.share_bytes(KEY_BYTES)
 """The bytes of a share."""
+
+STAYS_MASKED = "the sum stays masked: {why}"
+"""The kind of the reason of a sum that nobody may open."""
+
+FEW_VALUES = "masked values of {count} clients were received; {needed} are needed"
+FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"
+"""Kinds of the reason behind it."""
 
 
 class DealtShares(Message):

@@ -5,21 +5,18 @@ be repeated are stored on its disk: neither another call of a protocol nor a cra
 """
 
 import hashlib
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tacit.parties.party import Party
-from tacit.protocols.crypto.assumed import NotCarried
+from tacit.protocols.crypto.quorum import NotCarried
 from tacit.protocols.outcome import Reason
-from tacit.protocols.sums.quorum import too_few_for
 from tacit.sim.grammar import in_number
 from tacit.sim.trace import Fact
 
 __all__ = [
     "END",
     "MASKED",
-    "Least",
     "carries",
     "enter",
     "is_of_round",
@@ -40,31 +37,6 @@ END = "the end of a sum"
 
 Stamp = tuple[int, int]
 """A round and an attempt."""
-
-
-@dataclass(frozen=True)
-class Least:
-    """The smallest number of `clients`, of those that are `counted`, among which a client lets its values be summed.
-
-    None counts all. `colluding`: C, how many of those that were called may collude with the server; a sum has two more.
-    """
-
-    clients: int
-    counted: Container[str] | None = None
-    colluding: int = 0
-
-    @property
-    def fewest(self) -> int:
-        """The fewest counted clients of a sum."""
-        return max(self.clients, self.colluding + 2) if self.colluding else self.clients
-
-    def problem(self, names: Sequence[str]) -> str:
-        """The problem of a sum over `names`; "" if they are enough."""
-        count = sum(self.counted is None or name in self.counted for name in set(names))
-        if count >= self.fewest:
-            return ""
-        what = f"{count} clients{'' if self.counted is None else ' with labels'} are fewer than {self.fewest}"
-        return what + too_few_for(self.fewest, self.colluding)
 
 
 def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> bool:

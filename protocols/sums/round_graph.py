@@ -11,10 +11,13 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import DRAWN
 from tacit.protocols.sums.decryptors import Decryptors, KeyRing
 from tacit.protocols.sums.members import exceeded_by
-from tacit.protocols.sums.quorum import FEW_NEIGHBOURS, SPLIT
+from tacit.protocols.sums.opening import FEW_NEIGHBOURS
 from tacit.sim.streams import derive, generator
 
 __all__ = ["Round", "drawn_sums"]
+
+SPLIT = "if {colluding} clients collude, a part of {count} clients has a sum of its own; {least} are needed"
+"""The kind of the reason of a sum whose graph falls into parts."""
 
 
 @lru_cache(16)  # all parties of a simulation ask for the same

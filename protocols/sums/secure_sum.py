@@ -60,20 +60,21 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.quorum import Assumed, Least
 from tacit.protocols.crypto.regular_graph import Degree, Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
 from tacit.protocols.privacy.distributed import Distributed
-from tacit.protocols.sums import consistency, dealing, neighbours, opening, quorum, removal
+from tacit.protocols.sums import consistency, dealing, neighbours, opening, removal
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, Least, enter, latest, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, latest, refuse, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
@@ -136,7 +137,7 @@ class Settings:
     is never below C + 2; `assumed`: C of the clients that the round calls, where keys are dealt among all; `deadline`:
     the longest wait of the server, in virtual seconds. `tolerance`: clients deal with their neighbours in a graph
     (`neighbours`) that tolerates these losses, without a set-up; None: with all clients, after the set-up of the round.
-    `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`assumed`).
+    `called`: how many clients the round calls; shares of colluding and of lost clients are of these (`quorum`).
     `identities`: the keys that sign keys and sets, if any; not with `tolerance`. `word_bits`: the width b of the words
     that are summed; below 64, vectors consist of such words, not of numbers. `noise`: the noise that clients add to
     their vectors in words (`removal`), with as many numbers as the sum; it is removed only with `identities`.
@@ -344,7 +345,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
         if not found.signed:
             for name, why in found.lost.items():
                 me.lose([name], f"{why}: the round ends without a sum")
-            raise Abort(quorum.STAYS_MASKED, why=found.problem)
+            raise Abort(opening.STAYS_MASKED, why=found.problem)
         for block in settings.blocks:
             part = ring[settings.part(block[0])]
             left = await me.together(*[

@@ -19,8 +19,8 @@ from tacit.parties.party import Party
 from tacit.parties.server import Dismissed, Server
 from tacit.parties.waiting import type_names
 from tacit.protocols import setup
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.crypto.quorum import NOBODY, Assumed, limit_of
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
@@ -32,7 +32,6 @@ from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, Seali
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
-from tacit.protocols.sums.quorum import NOBODY, limit_of
 from tacit.protocols.sums.refusal import END, MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
 from tacit.protocols.values import understood
 from tacit.sim.setting_error import Problem

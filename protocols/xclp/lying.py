@@ -12,11 +12,11 @@ from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols import setup
+from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.dealing import DealtKeys
 from tacit.protocols.sums.lying.base import DEADLINE, FRACTION_BITS, SHORT, WORDS, Lying, Setting, Values
 from tacit.protocols.sums.lying.dealing import DealtView, around, ask_for_shares, collect_keys
-from tacit.protocols.sums.refusal import Least
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SecureRowSums, SummedRows, Summing
 from tacit.protocols.xclp.rowsums_graph import Adjacent, InGraph

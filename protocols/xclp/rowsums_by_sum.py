@@ -43,7 +43,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding

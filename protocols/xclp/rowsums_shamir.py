@@ -45,15 +45,17 @@ import numpy as np
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.prg import Streams, words
+from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Step
-from tacit.protocols.sums import dealing, opening, quorum
+from tacit.protocols.sums import dealing, opening
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, Least, enter, is_of_round
+from tacit.protocols.sums.refusal import MASKED, enter, is_of_round
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
 from tacit.sim.hollow import filled, hollow

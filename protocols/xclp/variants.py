@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from tacit.protocols.crypto import key_proof, sizes
 from tacit.protocols.crypto.groups import find_group
+from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.parts import Among, Part, Step, SumBounds, Taken, messages_in
 from tacit.protocols.promises import Promise, Trial
 from tacit.protocols.sums import consistency, dealing
 from tacit.protocols.sums.keys import CollusionKeys
-from tacit.protocols.sums.refusal import Least
 from tacit.protocols.xclp import (
     hamming,
     hamming_direct,

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.lying import lying_in
 from tacit.protocols.sums.lying.base import Lying

@@ -13,10 +13,10 @@ import numpy as np
 from tacit.parties.data.sets import READERS, DataError, Own
 from tacit.parties.data.splits import Shard, counted, named, parse_partition
 from tacit.parties.learning.extras import MissingExtra, require
+from tacit.protocols.crypto.quorum import fewest_left, threshold_of
 from tacit.protocols.experiment.experiment import Dealt
 from tacit.protocols.parts import SumBounds
 from tacit.protocols.registry import PROTOCOLS
-from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.fault_checks import (
     check_fault_places,
     check_party,

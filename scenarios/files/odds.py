@@ -27,10 +27,10 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.quorum import fewest_left, threshold_of
 from tacit.protocols.parts import DRAWN, Opening, Stage, SumBounds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
-from tacit.protocols.sums.quorum import fewest_left, threshold_of
 from tacit.scenarios.files.dropouts import Dropout
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Crash, Fault, Leave, PartyFault

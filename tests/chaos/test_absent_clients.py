@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from tacit.benchmarks.attacks.absent import shares_of_those_that_joined
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
+from tacit.protocols.crypto.quorum import Assumed, NotCarried
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.setup import Group, Roster, digest_of, lot_of
 from tacit.protocols.sums.committee import ByCommittee, Committee

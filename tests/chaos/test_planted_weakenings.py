@@ -14,14 +14,16 @@ from tacit.parties.device import Device
 from tacit.protocols import ledger
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
+from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
-from tacit.protocols.sums import dealing, masking, neighbours, quorum, refusal, reports, secure_sum
+from tacit.protocols.sums import dealing, masking, neighbours, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import OwnKeys
 from tacit.protocols.sums.opening import Dealt
-from tacit.protocols.sums.refusal import Least, latest
+from tacit.protocols.sums.refusal import latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial

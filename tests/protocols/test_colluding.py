@@ -5,13 +5,12 @@ import pytest
 from tacit.benchmarks.attacks.colluding import blind_to_colluders, with_colluding
 from tacit.benchmarks.attacks.finding import exposes
 from tacit.benchmarks.attacks.identities import KNOWN, signing, split
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto.quorum import Assumed, Least, fewest_left, threshold_of
 from tacit.protocols.federated.secure_averages import Secure, fewest_hidden
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums import consistency, quorum
+from tacit.protocols.sums import consistency
 from tacit.protocols.sums.lying.relations import Relation, exposed
-from tacit.protocols.sums.quorum import fewest_left, threshold_of
-from tacit.protocols.sums.refusal import Least
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir

@@ -18,16 +18,17 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
+from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.crypto.quorum import Assumed, Least
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.outcome import Withdrawn
-from tacit.protocols.sums import quorum, secure_sum
+from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import Least, enter, may_answer, sum_done, sum_masked
+from tacit.protocols.sums.refusal import enter, may_answer, sum_done, sum_masked
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.values import BadValues

@@ -12,7 +12,7 @@ import tacit
 from tacit import Result, Scenario, ScenarioError, run
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
+from tacit.protocols.crypto.quorum import Assumed, NotCarried
 from tacit.protocols.crypto.sealing import OVERHEAD, PairChannel
 from tacit.protocols.sums import committee, consistency
 from tacit.protocols.sums.committee import Committee

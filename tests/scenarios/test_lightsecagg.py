@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed, NotCarried
+from tacit.protocols.crypto.quorum import Assumed, NotCarried
 from tacit.protocols.sums import consistency, lightsecagg
 
 WAY = ("protocol.name=fedavg", "training.averaging=lightsecagg", "sum.value_bits=12", "sum.clip=1.0")

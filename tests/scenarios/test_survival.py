@@ -19,11 +19,11 @@ from typer.testing import CliRunner, Result
 import tacit
 from tacit.benchmarks.survival.cases import CASES, case
 from tacit.benchmarks.survival.shares import compared
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.protocols.sums.committee import Committee
-from tacit.protocols.sums.quorum import FEW_VALUES
+from tacit.protocols.sums.opening import FEW_VALUES
 from tacit.scenarios.command import survival as survival_command
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import dropouts

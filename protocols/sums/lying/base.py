@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.setup import Group

@@ -2,7 +2,7 @@
 
 The unknowns are, at each place, the U - T numbers of a vector, one for each part, and the U numbers of its mask's
 parts, T of which are uniform. C clients collude with the server, which knows their pieces. C is counted of the clients
-that are called (`tacit.protocols.crypto.assumed`), and all C come.
+that are called (`tacit.protocols.crypto.quorum`), and all C come.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping

@@ -17,8 +17,8 @@ from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
-from tacit.protocols.crypto.assumed import Assumed
 from tacit.protocols.crypto.prg import Streams
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Graph, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
 from tacit.protocols.sums import dealing, neighbours, opening, secure_sum

@@ -15,7 +15,8 @@ import pytest
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols import setup
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
@@ -23,7 +24,7 @@ from tacit.protocols.federated.noisy_changes import NoisyChanges
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
-from tacit.protocols.sums import consistency, opening, quorum, removal, secure_sum
+from tacit.protocols.sums import consistency, opening, removal, secure_sum
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.flamingo import Flamingo

@@ -17,7 +17,7 @@ from tacit.parties.learning.local_update import LocalUpdate
 from tacit.parties.learning.spec import ModelSpec
 from tacit.parties.learning.vectors import decode, encode
 from tacit.parties.server import Server
-from tacit.protocols.crypto.assumed import Assumed
+from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.federated.averaging import Record
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.method import Method
