@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tacit.scenarios.console import printing
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.reading import Loaded, read
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.running.folder import byte_rows

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from tacit.parties.data.dataset import Dataset, as_features
 from tacit.parties.datasets.content import DataError, DataSettingError, Points
 from tacit.sim.streams import generator
+from tacit.sim.toml_text import toml
 
 __all__ = [
     "Held",
     "Rows",
     "Shard",
     "Shards",
+    "alpha_of",
     "classes_with_labels",
     "counted",
     "held",
@@ -72,6 +74,20 @@ def parse_partition(how: str) -> tuple[str, tuple[float, ...]]:
     if not allowed:
         raise DataSettingError("partition", how, f"must be {_ALLOWED}")
     return name, values
+
+
+def alpha_of(distribution: str) -> float | None:
+    """The number A in ``dirichlet:A``; None for ``iid``. Raises ValueError for any other text."""
+    name, colon, number = distribution.partition(":")
+    if distribution == "iid":
+        return None
+    try:
+        value = float(number) if name == "dirichlet" and colon else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise ValueError(f"{toml(distribution)} is not known; allowed: iid, dirichlet:A with a number A > 0")
+    return value
 
 
 def partition(dataset: Dataset, clients: int, how: str, seed: int) -> list[Rows]:

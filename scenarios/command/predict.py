@@ -182,7 +182,7 @@ def _ending_in_words(one: Predicted) -> list[str]:
 
 def _print(console: Console, found: Sequence[Predicted], cheapest: Sequence[Predicted], by: By) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import notes
+    from tacit.scenarios.files.cautions import notes
     from tacit.scenarios.reporting import printed
     from tacit.scenarios.running.outlook import cautions
 

@@ -203,7 +203,7 @@ def _repeat(engine: str | None, console: Console, result: Result) -> bool:
 
 def _introduce(console: Console, loaded: Loaded) -> None:
     from tacit.scenarios.console import printing
-    from tacit.scenarios.files.checks import notes
+    from tacit.scenarios.files.cautions import notes
     from tacit.scenarios.running.outlook import cautions
 
     scenario = loaded.scenario

@@ -1,9 +1,9 @@
-"""Checks of [[fault]] tables for steps, parties and messages that do not exist.
+"""Checks of [[fault]] tables and of [expect] for steps, parties and messages that do not exist.
 
 The expansion of a scenario's [[fault]] tables, and the parties that they name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from tacit.protocols.registry import PROTOCOLS
@@ -14,8 +14,8 @@ from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 from tacit.sim.triggers import Population
 
 __all__ = [
-    "check_fault_places", "check_party", "fault_cautions", "faults_of", "matching", "messages_of", "parties",
-    "parties_of", "population_of", "read_text", "steps_of", "vain_returns",
+    "check_expect", "check_fault_places", "check_party", "fault_cautions", "faults_of", "matching", "messages_of",
+    "parties", "parties_of", "population_of", "steps_of", "vain_returns",
 ]  # fmt: skip
 
 
@@ -29,6 +29,24 @@ def check_fault_places(scenario: Scenario) -> None:
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_drawn, _check_steps, _check_message, _check_return, _check_generated):
             test(f"fault.{number}", fault, scenario)
+
+
+def check_expect(scenario: Scenario) -> None:
+    """Check that parties and steps that [expect] names exist, and that its keys do not contradict each other."""
+    known = steps_of(scenario)
+    expect, included = scenario.expect, {party for key, party, _ in scenario.expect.losses if key == "lost_includes"}
+    for name in ("lost_at_most", "lost_includes"):
+        if expect.lost is not None and getattr(expect, name) is not None:
+            problem = "does not go with expect.lost, which says exactly who is lost; allowed: one of the two"
+            raise ScenarioError("", f"expect.{name}", problem)
+    if expect.lost_at_most is not None and expect.lost_at_most < len(included):
+        problem = f"{expect.lost_at_most} is too small, for expect.lost_includes names {len(included)} parties"
+        raise ScenarioError("", "expect.lost_at_most", f"{problem}; allowed: {len(included)} or more")
+    for key, party, step in expect.losses:
+        check_party(f"expect.{key}", party, scenario.data.clients, patterns=False)
+        if step and step not in known:
+            problem = f"{toml(step)} is not a step of {scenario.protocol.name}{similar(step, known)}"
+            raise ScenarioError("", f"expect.{key}", f"{problem}; allowed: {', '.join(known)}")
 
 
 def fault_cautions(scenario: Scenario) -> list[str]:
@@ -89,14 +107,6 @@ def check_party(key: str, party: str, clients: int, patterns: bool = True, helpe
         problem = "matches no party" if patterns and set(party) & set("*?[") else "is not a party"
         allowed = f"{', '.join(['server', *helpers])}, client/0 to {known[-1]}"
         raise ScenarioError("", key, f"{toml(party)} {problem}; allowed: {allowed}{similar(party, known)}")
-
-
-def read_text(key: str, parse: Callable[[str], object], value: str | float) -> None:
-    """Raise ScenarioError at `key` if `parse` cannot read `value`."""
-    try:
-        parse(value)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise ScenarioError("", key, str(error)) from None
 
 
 # --- checks that need the number of clients, which the data may determine

@@ -15,7 +15,7 @@ from tacit.parties.data.dataset import as_features
 from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from tacit.parties.data.splits import Shards, shards, spread
+from tacit.parties.data.splits import Shards, alpha_of, shards, spread
 from tacit.parties.datasets.content import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra
@@ -30,7 +30,7 @@ from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
-    "Material", "alpha_of", "at_data_key", "data_of", "dealt", "featured", "fleet_of", "material_of", "parts_at_hand",
+    "Material", "at_data_key", "data_of", "dealt", "featured", "fleet_of", "material_of", "parts_at_hand",
     "parts_of", "set_apart", "split", "split_data",
 ]  # fmt: skip
 
@@ -301,20 +301,6 @@ def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
 
 
 # --- the public points: taken from the clients' data set, which then excludes them, or from another one
-
-
-def alpha_of(distribution: str) -> float | None:
-    """The number A in ``dirichlet:A``; None for ``iid``. Raises ValueError for any other text."""
-    name, colon, number = distribution.partition(":")
-    if distribution == "iid":
-        return None
-    try:
-        value = float(number) if name == "dirichlet" and colon else 0.0
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise ValueError(f"{toml(distribution)} is not known; allowed: iid, dirichlet:A with a number A > 0")
-    return value
 
 
 def set_apart(

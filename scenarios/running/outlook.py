@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tacit.protocols.parts import DRAWN
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files import checks
+from tacit.scenarios.files import cautions as of_choices
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.faults import Fault
@@ -47,7 +47,7 @@ _kept: dict[str, list[str]] = {}
 def cautions(scenario: Scenario) -> list[str]:
     """Return a line for each choice that costs a run its secrecy or its time, or makes it unlikely that it
     completes."""
-    found = (*checks.cautions(scenario), *tolerance_cautions(scenario), *survival_cautions(scenario))
+    found = (*of_choices.cautions(scenario), *tolerance_cautions(scenario), *survival_cautions(scenario))
     return [in_number(line) for line in found]
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tacit import Fault, ScenarioError, keys, load, run
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.reading import read
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tacit import run
 from tacit.protocols.federated.dp_fedavg import Clipped
-from tacit.scenarios.files.checks import cautions, notes
+from tacit.scenarios.files.cautions import cautions, notes
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.schema.scenario import ScenarioError

@@ -15,7 +15,7 @@ from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.observer import TrainedRound
 from tacit.protocols.federated.round import PRIVATE
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.continuing import continue_for
 from tacit.scenarios.running.folder import FolderError, byte_rows

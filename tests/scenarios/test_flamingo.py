@@ -14,7 +14,7 @@ from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.sums import consistency, flamingo
 from tacit.protocols.sums.decryptors import Decryptors
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.reading import read
 from tacit.sim.streams import Entropy
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.schema.scenario import Scenario

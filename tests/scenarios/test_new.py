@@ -17,7 +17,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.command import starter
 from tacit.scenarios.command.main import app
 from tacit.scenarios.command.starter import FAULTS, NETWORKS, SCHEMA_FILE
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.json_schema import scenario_schema
 from tacit.scenarios.files.splits import split_data
 from tacit.scenarios.running.prediction import Prediction, predict_run

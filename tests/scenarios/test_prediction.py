@@ -9,7 +9,7 @@ from tacit import load, run
 from tacit.parties.data.splits import named
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp.declaration import HammingTime, hamming_time
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.splits import material_of
 
 SMALL = ["data.limit=120", "data.clients=4", "network.latency=1ms", "network.bandwidth=2Mbit/s"]

@@ -17,7 +17,7 @@ from tacit.protocols.cotraining.round import LocalPredictions
 from tacit.protocols.privacy.noise import bernoulli, gaussian
 from tacit.protocols.privacy.spent import Spent, privacy_lines
 from tacit.scenarios.command.sweep import sweep
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.reporting.printed import outcome_lines
 from tacit.scenarios.running.runner import Watch, carry_out, resume

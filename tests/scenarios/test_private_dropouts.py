@@ -14,7 +14,7 @@ from tacit.protocols.privacy import rotated
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.rotated import Rounding
 from tacit.protocols.sums.registry import SUMS
-from tacit.scenarios.files.checks import notes
+from tacit.scenarios.files.cautions import notes
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.fates import fates_of
 from tacit.scenarios.running.runner import Watch, carry_out, resume

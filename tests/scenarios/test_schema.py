@@ -23,7 +23,8 @@ from tacit import (
     run,
     sweep,
 )
-from tacit.scenarios.files.checks import cautions, check
+from tacit.scenarios.files.cautions import cautions
+from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.reading import checked, read, shipped, unused
 from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import as_table

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tacit import Result, Scenario, ScenarioError, load, run
 from tacit.parties.learning.vectors import Layout
 from tacit.protocols.federated import observer, secure_averages
-from tacit.scenarios.files.checks import cautions, notes
+from tacit.scenarios.files.cautions import cautions, notes
 from tacit.scenarios.reporting.report import report
 from tacit.scenarios.running.runner import exit_code
 from tacit.scenarios.running.simulation import Simulation

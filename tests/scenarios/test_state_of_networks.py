@@ -13,7 +13,7 @@ from tacit import load, run
 from tacit.parties.learning import jobs
 from tacit.parties.learning.vectors import encode
 from tacit.protocols.federated.experiment import model_of
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.splits import parts_of
 from tacit.scenarios.running.folder import byte_rows
 from tacit.scenarios.running.runner import resume

@@ -17,7 +17,7 @@ from tacit.parties.learning import jobs
 from tacit.parties.learning.spec import ModelSpec
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.console.printing import print_table
-from tacit.scenarios.files.checks import cautions
+from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.reporting.printed import round_table
 from tacit.scenarios.running.prediction import predicted
 from tacit.scenarios.running.runner import exit_code

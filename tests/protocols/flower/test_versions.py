@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tacit.protocols.flower.declaration import HIGHEST, LOWEST
-from tacit.scenarios.files.checks import cautions, check
+from tacit.scenarios.files.cautions import cautions
+from tacit.scenarios.files.checks import check
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.schema.scenario import ScenarioError
 
