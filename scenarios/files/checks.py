@@ -12,7 +12,7 @@ from tacit.parties.data.splits import Shard, alpha_of, counted, named, parse_par
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.fault_checks import check_expect, check_fault_places
-from tacit.scenarios.files.splits import Material, at_data_key, dealt
+from tacit.scenarios.files.splits import at_data_key, dealt
 from tacit.scenarios.schema.keys import toml
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.sim.compute import CostTable
@@ -40,12 +40,19 @@ def check(
     `to_run`: the run must fit into this machine's memory. Raises ScenarioError naming `where` if the scenario is
     invalid.
     """
+    protocol = PROTOCOLS[scenario.protocol.name]
     try:
-        scenario = PROTOCOLS[scenario.protocol.name].prepared(scenario)
-        for test in _WITHOUT_DATA:
-            test(scenario)
+        _check_specs(scenario)
+        _check_cost(scenario)
+        scenario = protocol.prepared(scenario)
+        protocol.check_tables(scenario)
+        if scenario.attack.kind:
+            protocol.attacked(scenario)
         scenario, material = dealt(scenario, clients_given=clients_given, evaluation_given=evaluation_given)
-        _check_data(scenario, material, to_run=to_run)
+        shards = named(material.shards)
+        protocol.check_data(scenario, material.parts, shards)
+        if to_run and not is_hollow(scenario, shards):
+            protocol.check_memory(scenario, material.parts, shards)
         check_fault_places(scenario)
         check_expect(scenario)
     except (Problem, ScenarioError) as error:
@@ -53,26 +60,7 @@ def check(
     return scenario
 
 
-# --- sized runs
-
-
-MOST_POINTS = 20_000
-"""The most points with which a sized run computes everything but the cryptography, and has results."""
-
-
-def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
-    """Return true if a run of `scenario`, among clients with `shards`, uses hollow values (`tacit.sim.hollow`).
-
-    Such a run trains nothing, uses modelled times only, and its results under faults are not observed.
-    """
-    if scenario.fidelity != "sized":
-        return False
-    large = sum(counted(shards)[0].values()) > MOST_POINTS
-    calm = not (scenario.fault or scenario.attack.kind or scenario.network.loss)
-    return large and calm and scenario.cost.startswith("modelled") and not PROTOCOLS[scenario.protocol.name].learns
-
-
-# --- what needs no data, then what does
+# --- checks that need no data
 
 
 def _check_specs(scenario: Scenario) -> None:
@@ -134,19 +122,20 @@ def _check_cost(scenario: Scenario) -> None:
         raise ScenarioError("", "cost", problem)
 
 
-def _check_protocol(scenario: Scenario) -> None:
-    protocol = PROTOCOLS[scenario.protocol.name]
-    protocol.check_tables(scenario)
-    if scenario.attack.kind:
-        protocol.attacked(scenario)
+# --- sized runs
 
 
-_WITHOUT_DATA = (_check_protocol, _check_specs, _check_cost)
+MOST_POINTS = 20_000
+"""The most points with which a sized run computes everything but the cryptography, and has results."""
 
 
-def _check_data(scenario: Scenario, material: Material, *, to_run: bool) -> None:
-    """Check what a protocol needs of the data, and with `to_run` if this machine has the memory for the run."""
-    protocol, shards = PROTOCOLS[scenario.protocol.name], named(material.shards)
-    protocol.check_data(scenario, material.parts, shards)
-    if to_run and not is_hollow(scenario, shards):
-        protocol.check_memory(scenario, material.parts, shards)
+def is_hollow(scenario: Scenario, shards: Mapping[str, Shard]) -> bool:
+    """Return true if a run of `scenario`, among clients with `shards`, uses hollow values (`tacit.sim.hollow`).
+
+    Such a run trains nothing, uses modelled times only, and its results under faults are not observed.
+    """
+    if scenario.fidelity != "sized":
+        return False
+    large = sum(counted(shards)[0].values()) > MOST_POINTS
+    calm = not (scenario.fault or scenario.attack.kind or scenario.network.loss)
+    return large and calm and scenario.cost.startswith("modelled") and not PROTOCOLS[scenario.protocol.name].learns
