@@ -239,7 +239,7 @@ def _conclude(console: Console, loaded: Loaded, result: Result, *, debug: bool, 
 @contextmanager
 def _annotated(file: str) -> Iterator[None]:
     """Inside this context, a mistake in the scenario `file` is also reported to continuous integration."""
-    from tacit.scenarios.files.reading import find
+    from tacit.scenarios.files.source import find
     from tacit.scenarios.schema.scenario import ScenarioError
     from tacit.scenarios.testing.outcomes import Problem
 

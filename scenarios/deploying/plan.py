@@ -11,7 +11,7 @@ from tacit.parties.learning.spec import weights_in
 from tacit.protocols import identity_files
 from tacit.protocols.identities import Identities
 from tacit.scenarios.files.fault_checks import parties_of
-from tacit.scenarios.files.reading import find, parse_toml
+from tacit.scenarios.files.source import find, parse_toml
 from tacit.scenarios.running.environment import version
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim.deployed.certificates import CertificateError

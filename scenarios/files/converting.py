@@ -10,13 +10,12 @@ from msgspec import inspect as types
 from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.files.source import Table
 from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, moved, similar, structure, toml
 from tacit.scenarios.schema.scenario import ScenarioError, ScenarioFile
 from tacit.sim.faults import DEFAULT_KIND, KINDS, FaultError, unfit
 
-__all__ = ["Table", "converted"]
-
-Table = dict[str, Any]
+__all__ = ["converted"]
 
 
 def converted(raw: Table, where: str) -> ScenarioFile:

@@ -4,15 +4,11 @@ Every mistake ends as one `ScenarioError` line. Paths in a file are relative to 
 current folder.
 """
 
-import itertools
-import os
 import re
-import sqlite3
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +17,12 @@ from msgspec import structs
 
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
+from tacit.scenarios.files.changes import apply, change, check_either, owns, paper, retitle, settable
 from tacit.scenarios.files.checks import check
-from tacit.scenarios.files.converting import Table, converted
-from tacit.scenarios.files.inputs import inputs_of
-from tacit.scenarios.files.list_fields import LISTS, change_item, check_field, check_fields, is_field
+from tacit.scenarios.files.converting import converted
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
-from tacit.scenarios.files.shipped import shipped
-from tacit.scenarios.schema.keys import keys, kind_of, moved, named, of_all, own_names, similar, structure, toml
+from tacit.scenarios.files.source import Table, anchored, find, read_toml, table_of_run
+from tacit.scenarios.schema.keys import keys, kind_of, named, of_all, own_names
 from tacit.scenarios.schema.option_names import called, either
 from tacit.scenarios.schema.scenario import OWN, Scenario, ScenarioError, ScenarioFile, as_table
 from tacit.sim.table import Keys
@@ -39,13 +34,9 @@ __all__ = [
     "Loaded",
     "Source",
     "checked",
-    "find",
     "ineffective",
     "load",
-    "parse_toml",
     "read",
-    "shipped",
-    "table_of_run",
     "unused",
 ]
 
@@ -106,20 +97,6 @@ def _keys_in(raw: Mapping[str, Any]) -> list[str]:
 
 Source = Scenario | str | Path
 """A scenario, or the path of its file or of a run's folder, or the name of one that comes with Tacit."""
-
-_DATA = ("data.name", "data.path")
-"""The two sources of points; exactly one is given."""
-
-_EITHER = {
-    "data.name": ("path",),
-    "data.path": ("name",),
-    "expect.lost": ("lost_at_most", "lost_includes"),
-    "expect.lost_at_most": ("lost",),
-    "expect.lost_includes": ("lost",),
-}
-"""Keys that exclude each other: a --set of one removes the others, unless they are set as well."""
-
-_DEEPEST = 32
 
 
 @dataclass(frozen=True)
@@ -190,10 +167,10 @@ def read(
     """
     changes = list(changes)
     if isinstance(file, Scenario):
-        path, raw, filled = Path("scenario"), _anchored(as_table(file), Path.cwd()), True
+        path, raw, filled = Path("scenario"), anchored(as_table(file), Path.cwd()), True
     else:
         path, filled = find(file), Path(file).is_dir()
-        raw = table_of_run(path) if filled else _anchored(_parse(path), path.parent)
+        raw = table_of_run(path) if filled else anchored(read_toml(path), path.parent)
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
             raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
@@ -201,8 +178,8 @@ def read(
     place = None if made_here else path.parent
     of_run = not made_here and (filled or is_of_run(path))
     raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), place, of_run=of_run))
-    changed = [_change(text, options) for text in changes]  # parsed after loading plugins, which add keys
-    _check_either(changed)
+    changed = [change(text, options) for text in changes]  # parsed after loading plugins, which add keys
+    check_either(changed)
     given_by = {key: options.get(key, called("--set")) for key, _ in changed}
     if seed is not None:
         given_by["seed"] = called("--seed")
@@ -238,25 +215,25 @@ def _read(
     where = str(path)
     plugins = raw["plugins"]
     # the keys of the file itself, such as its table
-    _apply(raw, [change for change in changed if _owns(change[0])], Path.cwd())
+    apply(raw, [item for item in changed if owns(item[0])], Path.cwd())
     own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
     try:
         layout = None
         if own.table != ScenarioFile().table:
             from tacit.scenarios.files.table_layout import layout_of
 
-            layout = layout_of(own, _settable())
+            layout = layout_of(own, settable())
         if own.scale == "paper":
-            _apply(raw, _paper(own), path.parent)
+            apply(raw, paper(own), path.parent)
     except ScenarioError as error:
         raise ScenarioError(where, error.key, error.problem) from None
     # the scenario: the file, then what was changed, the cell of the table, and the seed
-    rest = [change for change in changed if not _owns(change[0])]
+    rest = [item for item in changed if not owns(item[0])]
     if filled:
         _leave_to_the_run(raw, {key for key, _ in rest}, where)
-    _apply(raw, rest, Path.cwd())
-    _retitle(raw, dict(rest), path.stem)
-    _apply(raw, (cell or {}).items(), path.parent)
+    apply(raw, rest, Path.cwd())
+    retitle(raw, dict(rest), path.stem)
+    apply(raw, (cell or {}).items(), path.parent)
     if seed is not None:
         raw["seed"] = seed
     raw["plugins"] = list(plugins)  # changes must not replace the resolved plugins
@@ -277,28 +254,6 @@ def _read(
     protocols = tuple(dict.fromkeys((scenario.protocol.name, *others)))
     given = _without_defaults(raw) if filled else raw
     return Loaded(scenario, scenario.name or path.stem, where, given, protocols, layout)
-
-
-_WEIGHED_BY = frozenset(("protocol.name", "training.update"))
-"""The keys of the algorithm that the default of training.weighting follows from."""
-
-
-def _leave_to_the_run(raw: Table, changed: Collection[str], where: str) -> None:
-    """Remove what an earlier run filled in from the tables of its folder, if a `changed` key may give another value.
-
-    Those are the weighting of its algorithm, and the number of clients of its data.
-    """
-    training, data = raw.get("training", {}), raw.get("data", {})
-    if data.get("partition") == "natural" and not {"data.path", "data.name"}.isdisjoint(changed):
-        data.pop("clients", None)
-    if "weighting" not in training or _WEIGHED_BY.isdisjoint(changed):
-        return
-    with suppress(ScenarioError):  # which the changes may mend
-        own = _scenario(converted(raw, where))
-        if own.protocol.name in PROTOCOLS:
-            free = structs.replace(own, training=structs.replace(own.training, weighting=None))
-            if PROTOCOLS[own.protocol.name].prepared(free).training.weighting == own.training.weighting:
-                del training["weighting"]
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
@@ -325,26 +280,6 @@ def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
 
 
-def find(file: str | Path) -> Path:
-    """The path of a scenario given as a path, a run's folder, or the name of a built-in one."""
-    path = Path(file)
-    if path.is_dir() and (path / "scenario.toml").is_file():
-        return path / "scenario.toml"
-    if path.is_file():
-        return path
-    names = shipped()
-    if str(file) in names:
-        return names[str(file)]
-    if path.is_dir():
-        raise ScenarioError(str(file), "", "holds no scenario.toml; allowed: a scenario file, or the folder of a run")
-    if path.suffix == ".toml" or len(path.parts) > 1:
-        raise ScenarioError(str(file), "", "there is no such file")
-    problem = (
-        f"there is no such file, and no such scenario{similar(str(file), names)}; `tacit list` shows all scenarios"
-    )
-    raise ScenarioError(str(file), "", problem)
-
-
 def _without_defaults(raw: Table) -> Table:
     """The values of `raw`, which contains all defaults, that differ from them."""
     known = {key: body for key, body in as_table(kind_of(None)()).items() if isinstance(body, dict)}
@@ -355,187 +290,26 @@ def _without_defaults(raw: Table) -> Table:
     }
 
 
-def parse_toml(text: str) -> Table:
-    """Parse TOML into a table. Raises TOMLDecodeError, also for text that is too deep or too long for Python."""
-    try:
-        table = tomllib.loads(text)
-        deep = _is_deep(table)
-    except RecursionError:
-        deep = True
-    except ValueError as error:
-        if isinstance(error, tomllib.TOMLDecodeError):
-            raise
-        raise tomllib.TOMLDecodeError("a whole number has too many digits") from None
-    if deep:
-        raise tomllib.TOMLDecodeError(f"tables and lists are nested more than {_DEEPEST} deep")
-    return table
+_WEIGHED_BY = frozenset(("protocol.name", "training.update"))
+"""The keys of the algorithm that the default of training.weighting follows from."""
 
 
-def _is_deep(table: Table) -> bool:
-    """Return true if tables and lists are nested more than `_DEEPEST` deep."""
-    level: list[Any] = [table]
-    for _ in range(_DEEPEST):
-        inside = itertools.chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
-        level = [each for each in inside if isinstance(each, dict | list)]
-    return bool(level)
+def _leave_to_the_run(raw: Table, changed: Collection[str], where: str) -> None:
+    """Remove what an earlier run filled in from the tables of its folder, if a `changed` key may give another value.
 
-
-def _parse(path: Path) -> Table:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")  # some Windows editors write a byte order mark
-        return parse_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        match = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
-        place, problem = (match[2], match[1]) if match else ("", str(error))
-        if place == "end of document":
-            place = f"line {max(1, len(text.splitlines()))}"
-        raise ScenarioError(str(path), place, f"not TOML: {problem}") from None
-    except UnicodeDecodeError:
-        raise ScenarioError(str(path), "", "not TOML: the file is not UTF-8 text") from None
-    except OSError as error:
-        raise ScenarioError(str(path), "", f"cannot be read ({error.strerror or error})") from None
-
-
-def table_of_run(path: Path) -> Table:
-    """The tables of `path`, the scenario in a run's folder, with absolute paths, adapted if the folder was moved.
-
-    Raises ScenarioError for a file that cannot be read.
+    Those are the weighting of its algorithm, and the number of clients of its data.
     """
-    raw, folder = _anchored(_parse(path), path.parent), path.parent.absolute()
-    if (was := _first_place(path.parent)) not in (None, folder):
-        _follow(raw, partial(_moved, folder, was))
-    return raw
-
-
-def _anchored(raw: Table, folder: Path) -> Table:
-    """A copy of `raw` with its relative paths made absolute, so that the resolved scenario runs from anywhere."""
-    result = {key: dict(body) if isinstance(body, dict) else body for key, body in raw.items()}
-    for name in LISTS:
-        if isinstance(items := result.get(name), list | tuple):
-            result[name] = [dict(item) if isinstance(item, dict) else item for item in items]
-    _follow(result, lambda path: (folder / path).absolute())
-    return result
-
-
-def _follow(raw: Table, change: Callable[[Path], Path]) -> None:
-    """Apply `change` to each path in the tables of `raw`."""
-    for place in inputs_of(raw):
-        place.change(str(change(place.path)))
-
-
-def _first_place(folder: Path) -> Path | None:
-    """The folder of a run when the run began; None if its record does not contain it."""
-    record = f"{(folder / 'run.sqlite').absolute().as_uri()}?mode=ro"
-    try:
-        with closing(sqlite3.connect(record, uri=True)) as connection:
-            found = connection.execute("SELECT value FROM run WHERE key = 'folder'").fetchone()
-    except sqlite3.Error:
-        return None
-    return Path(found[0]) if found else None
-
-
-def _moved(folder: Path, was: Path | None, path: Path) -> Path:
-    """The `path` in a run's scenario; if it does not exist, its place after the run's folder was moved from `was` to
-    `folder`."""
-    beside = Path(os.path.normpath(folder / os.path.relpath(path, was)))
-    return beside if not path.exists() and beside.exists() else path
-
-
-# --- the command line's changes
-
-
-def _apply(raw: Table, changes: Iterable[tuple[str, Any]], folder: Path) -> None:
-    """Set dotted keys to their values; paths among them are relative to `folder`."""
-    made: set[str] = set()
-    for key, value in changes:
-        made.add(key)
-        if is_field(key):
-            raw |= _anchored(change_item(raw, key, value, made), folder)
-            continue
-        table, dot, last = key.partition(".")
-        change, body = _anchored({table: {last: value} if dot else value}, folder), raw.get(table)
-        raw[table] = {**body, **change[table]} if dot and isinstance(body, dict) else change[table]
-        for other in _EITHER.get(key, ()) if value or key not in _DATA else ():
-            if f"{table}.{other}" not in made:
-                raw[table].pop(other, None)
-    check_fields(raw.get("fault"), made)
-
-
-def _check_either(changed: Iterable[tuple[str, Any]]) -> None:
-    """Raise ScenarioError if --set gives two keys of which only one may be given."""
-    given: dict[str, Any] = {}
-    for key, value in changed:
-        table = value if isinstance(value, dict) else {}
-        given |= {f"{key}.{name}": item for name, item in table.items()} if table else {key: value}
-    if all(given.get(key) for key in _DATA):
-        raise ScenarioError(called("--set"), "data", "name and path are both given; allowed: exactly one of them")
-
-
-def _retitle(raw: Table, changed: Mapping[str, Any], name: str) -> None:
-    """Replace the title by `name` if a change replaces the data that the title describes."""
-    for key in _DATA:
-        if changed.get(key) and "title" not in changed:
-            raw["title"] = f"{name} with {key} = {toml(changed[key])}"
-
-
-def _known() -> list[str]:
-    """The keys that a change may name, including whole tables."""
-    return [*(field.encode_name for field in structure().fields), *(row.name for row in keys() if not row.is_of_list)]
-
-
-def _settable() -> list[str]:
-    """The keys that a change may set: the known ones without tables of keys."""
-    known = [key for key in _known() if key != "plugins"]
-    tables = {key.rpartition(".")[0] for key in known}
-    return [key for key in known if not _owns(key) and key not in tables]
-
-
-def _owns(key: str) -> bool:
-    """Return true if `key` belongs to the file and not to a scenario, like those of its table."""
-    return key.partition(".")[0] in OWN
-
-
-def _paper(file: ScenarioFile) -> list[tuple[str, Any]]:
-    """The changes that `scale = "paper"` makes to the scenario in `file`."""
-    if not file.scales.paper:
-        raise ScenarioError("", "scale", '"paper" is not in the file, which has no [scales.paper]; allowed: "small"')
-    from tacit.scenarios.files.table_layout import flat
-
-    return list(flat(file.scales.paper, _settable(), "scales.paper"))
-
-
-def _change(text: str, options: Mapping[str, str]) -> tuple[str, Any]:
-    """Parse ``key=value`` into a known key and its new value; `options` as in `read`. Raises ScenarioError."""
-    key, equals, written = text.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        allowed = either("--set key=value, such as --set protocol.k=5", "key=value, such as protocol.k=5")
-        raise ScenarioError(called("--set", text), "", f"allowed: {allowed}")
-    known = () if key in named() else _known()
-    if key == "plugins":
-        problem = (
-            f"a plugin is code, which no {either('--set', 'change')} takes in; allowed: plugins = [...] in the file, "
-        )
-        problem += either("or --plugin FILE", "or in a Scenario")
-        raise ScenarioError(options.get(key, called("--set")), key, problem)
-    if is_field(key):
-        check_field(key, options.get(key, called("--set")))
-    elif known and key not in known:
-        if new := moved(key):
-            raise ScenarioError(options.get(key, called("--set")), key, f"this key is now {new}")
-        listed = next((name for name in LISTS if key.startswith(name)), "")
-        hint = (
-            f"; the whole list is replaced: {either('--set ', '')}'{listed}=[{{...}}]', a key of one by {listed}.0.KEY"
-            if listed
-            else ""
-        )
-        hint = hint or similar(key, known) or f"; `{either('tacit keys', 'tacit.keys()')}` lists them"
-        raise ScenarioError(options.get(key, called("--set")), key, "there is no such key" + hint)
-    try:
-        parsed = parse_toml(f"value = {written}")
-    except tomllib.TOMLDecodeError:
-        return key, written.strip()
-    return key, parsed["value"] if len(parsed) == 1 else written.strip()
+    training, data = raw.get("training", {}), raw.get("data", {})
+    if data.get("partition") == "natural" and not {"data.path", "data.name"}.isdisjoint(changed):
+        data.pop("clients", None)
+    if "weighting" not in training or _WEIGHED_BY.isdisjoint(changed):
+        return
+    with suppress(ScenarioError):  # which the changes may mend
+        own = _scenario(converted(raw, where))
+        if own.protocol.name in PROTOCOLS:
+            free = structs.replace(own, training=structs.replace(own.training, weighting=None))
+            if PROTOCOLS[own.protocol.name].prepared(free).training.weighting == own.training.weighting:
+                del training["weighting"]
 
 
 # --- from tables to structs

@@ -21,8 +21,7 @@ from msgspec import Struct
 from tacit.parties.data.features import FEATURES
 from tacit.parties.learning.spec import LEARNERS
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.inputs import Input, inputs_of
-from tacit.scenarios.files.reading import table_of_run
+from tacit.scenarios.files.source import Input, inputs_of, table_of_run
 from tacit.scenarios.reporting import repeat
 from tacit.scenarios.reporting.appendix import BUILD, Packed, appendix, only_for
 from tacit.scenarios.reporting.methods import methods

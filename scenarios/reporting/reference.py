@@ -46,7 +46,8 @@ def steps(name: str | Scenario) -> tuple[Step, ...]:
 
 def protocol_of(name: str) -> str:
     """The protocol named `name`, or the protocol of the scenario named `name`. Raises ScenarioError."""
-    from tacit.scenarios.files.reading import find, read
+    from tacit.scenarios.files.reading import read
+    from tacit.scenarios.files.source import find
     from tacit.scenarios.running.whole import check_whole
 
     if name in PROTOCOLS:

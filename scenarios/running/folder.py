@@ -37,12 +37,11 @@ from msgspec import Struct
 
 from tacit.parties.server import Loss
 from tacit.protocols.experiment.simulated import ACCURACY, Prediction
-from tacit.scenarios.files.list_fields import LISTS
 from tacit.scenarios.files.plugins import with_copies
 from tacit.scenarios.files.result import MODEL, Result
 from tacit.scenarios.running.record_format import ALIKE, FORMAT
 from tacit.scenarios.running.whole import LATER, FolderError, check_whole, digests, opened_record, sealed
-from tacit.scenarios.schema.scenario import Scenario
+from tacit.scenarios.schema.scenario import LISTS, Scenario
 from tacit.sim.private_files import open_private
 
 if sys.platform != "win32":

@@ -18,10 +18,10 @@ from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
 from tacit.scenarios.files.fault_checks import vain_returns
-from tacit.scenarios.files.inputs import digests_of_inputs
 from tacit.scenarios.files.plugins import failure_reason, recorded
-from tacit.scenarios.files.reading import Source, load, read, table_of_run
+from tacit.scenarios.files.reading import Source, load, read
 from tacit.scenarios.files.result import MODEL, Vulnerability
+from tacit.scenarios.files.source import digests_of_inputs, table_of_run
 from tacit.scenarios.files.splits import material_of
 from tacit.scenarios.running.checkpoint import Checkpoints, check_data, check_unfinished, read_checkpoint
 from tacit.scenarios.running.environment import environment, version

@@ -37,9 +37,9 @@ from tacit.sim.table import Keys, about
 from tacit.sim.units import Duration
 
 __all__ = [
-    "OWN", "Attack", "Byzantine", "Cells", "Client", "Column", "Cotraining", "Data", "Device", "Expect", "Fault",
-    "Host", "Learner", "Link", "Model", "Network", "Order", "Part", "Privacy", "ProtocolKeys", "Public", "Row",
-    "Scale", "Scenario", "ScenarioError", "ScenarioFile", "SumKeys", "Table", "Training", "as_table",
+    "LISTS", "OWN", "REPEATED", "Attack", "Byzantine", "Cells", "Client", "Column", "Cotraining", "Data", "Device",
+    "Expect", "Fault", "Host", "Learner", "Link", "Model", "Network", "Order", "Part", "Privacy", "ProtocolKeys",
+    "Public", "Row", "Scale", "Scenario", "ScenarioError", "ScenarioFile", "SumKeys", "Table", "Training", "as_table",
 ]  # fmt: skip
 
 
@@ -551,3 +551,9 @@ class ScenarioFile(Scenario, kw_only=True, frozen=True, forbid_unknown_fields=Tr
 
 OWN = ("scale", "scales", "table")
 """The keys of a file that do not belong to a scenario."""
+
+REPEATED: dict[str, type[Struct]] = {"client": Client, "link": Link, "host": Host}
+"""The tables that a file may repeat, beside `fault`, with the struct of each."""
+
+LISTS = ("fault", *REPEATED)
+"""The tables that a file may repeat."""

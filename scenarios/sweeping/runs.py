@@ -22,8 +22,9 @@ from msgspec import Struct, structs
 
 from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.console.table import Table, as_csv
-from tacit.scenarios.files.list_fields import label
-from tacit.scenarios.files.reading import Loaded, Source, ineffective, parse_toml, read
+from tacit.scenarios.files.changes import label
+from tacit.scenarios.files.reading import Loaded, Source, ineffective, read
+from tacit.scenarios.files.source import parse_toml
 from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack, writing
 from tacit.scenarios.running.ray_jobs import GivenUp, GivenUpWarning, note_folder, on_ray
 from tacit.scenarios.running.runner import INTERRUPTED, carry_out, exit_code, give_up, resume

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from tacit.scenarios.files.reading import Loaded, read, shipped
+from tacit.scenarios.files.reading import Loaded, read
+from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import Scenario, ScenarioError
 from tacit.scenarios.sweeping.runs import plan

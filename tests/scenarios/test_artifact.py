@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.inputs import inputs_of
+from tacit.scenarios.files.source import inputs_of
 from tacit.scenarios.reporting.appendix import only_for
 from tacit.scenarios.running.whole import sealed, sha256_of
 from tacit.scenarios.schema.keys import keys

@@ -25,7 +25,8 @@ from tacit import (
 )
 from tacit.scenarios.files.cautions import cautions
 from tacit.scenarios.files.checks import check
-from tacit.scenarios.files.reading import checked, read, shipped, unused
+from tacit.scenarios.files.reading import checked, read, unused
+from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.schema.keys import keys
 from tacit.scenarios.schema.scenario import as_table
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tacit import Expect, Result, scenarios
-from tacit.scenarios.files.reading import Loaded, read, shipped
+from tacit.scenarios.files.reading import Loaded, read
+from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.running.runner import carry_out, exit_code
 
 CHEAP = ["protocol.key_bits=512", "protocol.insecure_keys=true"]

@@ -18,7 +18,8 @@ from typer.testing import CliRunner, Result
 
 from tacit import Scenario, ScenarioError
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.reading import read, shipped
+from tacit.scenarios.files.reading import read
+from tacit.scenarios.files.shipped import shipped
 from tacit.scenarios.running import runner as running
 from tacit.scenarios.running.simulation import Simulation
 from tacit.scenarios.sweeping.tables import Figure
