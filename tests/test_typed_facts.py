@@ -27,7 +27,7 @@ PATTERNS = {
     "protocols/flower/apps.py": "the configuration of an app, as the user writes it",
     "scenarios/auditing/audit.py": "source code",
     "scenarios/files/dropouts.py": "values of --loss",
-    "scenarios/files/changes.py": "keys",
+    "scenarios/files/composing.py": "keys",
     "scenarios/files/plugins.py": "digests",
     "scenarios/files/checks.py": "names and engines, as the user writes them",
     "scenarios/files/reading.py": "titles, made into names",

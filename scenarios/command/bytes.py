@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tacit.scenarios.console import kinds, printing
 from tacit.scenarios.console.table import Column, Table, as_csv, as_records, columns_of
-from tacit.scenarios.files.changes import label
+from tacit.scenarios.files.composing import label
 from tacit.scenarios.reporting import printed
 from tacit.scenarios.reporting.counted import SHOWN, Counted, counted, why_without_formula
 from tacit.scenarios.reporting.recorded import scenario_of

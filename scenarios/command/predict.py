@@ -217,7 +217,7 @@ def _print_choices(console: Console, found: Sequence[Predicted], cheapest: Seque
     """Print a line for each combination of values, and the cheapest ones."""
     from tacit.scenarios.console import kinds, printing
     from tacit.scenarios.console.table import Column, Table, columns_of
-    from tacit.scenarios.files.changes import label
+    from tacit.scenarios.files.composing import label
 
     scenarios = [one.plan.loaded.scenario for one in found]
     labels = {key: label(key, scenarios) for key, _ in found[0].plan.values}

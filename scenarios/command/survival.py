@@ -279,7 +279,7 @@ def _print_choices(
     """Print a line for each combination of values, and the cheapest one that survives."""
     from tacit.scenarios.console import kinds, printing
     from tacit.scenarios.console.table import Column, Table, columns_of
-    from tacit.scenarios.files.changes import label
+    from tacit.scenarios.files.composing import label
     from tacit.scenarios.reporting.survival_tables import CHANCE, KINDS
     from tacit.scenarios.sweeping.survival import COSTS, left_open
 

@@ -12,10 +12,10 @@ from msgspec import structs
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.source import Table
 from tacit.scenarios.schema.keys import allowed, bounds, keys, kind_of, moved, similar, structure, toml
-from tacit.scenarios.schema.scenario import ScenarioError, ScenarioFile
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, ScenarioFile
 from tacit.sim.faults import DEFAULT_KIND, KINDS, FaultError, unfit
 
-__all__ = ["converted"]
+__all__ = ["converted", "scenario_in"]
 
 
 def converted(raw: Table, where: str) -> ScenarioFile:
@@ -48,6 +48,12 @@ def converted(raw: Table, where: str) -> ScenarioFile:
         if isinstance(first, _Misfit):
             raise ScenarioError(where, first.key, _problem(first.value, first.node, first.unit)) from None
         raise ScenarioError(where, first or "", "is needed and not given" if first else str(error)) from None
+
+
+def scenario_in(raw: Table, where: str) -> Scenario:
+    """Convert `raw` to the scenario that a run needs, without the keys of the file itself. Raises ScenarioError."""
+    file = converted(raw, where)
+    return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})
 
 
 def _without_others(raw: Table, node: types.StructType) -> Table:

@@ -5,26 +5,21 @@ current folder.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import structs
-
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type, check_types
-from tacit.scenarios.files.changes import apply, change, check_either, owns, paper, retitle, settable
 from tacit.scenarios.files.checks import check
-from tacit.scenarios.files.converting import converted
+from tacit.scenarios.files.composing import change, check_either, composed
 from tacit.scenarios.files.plugins import blamed, is_of_run, resolved
-from tacit.scenarios.files.source import Table, anchored, find, read_toml, table_of_run
-from tacit.scenarios.schema.keys import keys, kind_of, named, of_all, own_names
+from tacit.scenarios.files.source import anchored, find, read_toml, table_of_run
+from tacit.scenarios.schema.keys import keys, named, of_all, own_names
 from tacit.scenarios.schema.option_names import called, either
-from tacit.scenarios.schema.scenario import OWN, Scenario, ScenarioError, ScenarioFile, as_table
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim.table import Keys
 
 if TYPE_CHECKING:
@@ -160,12 +155,15 @@ def read(
 ) -> Loaded:
     """Read a scenario like `load`, with further facts for the command line.
 
+    Each step is taken once: its file is read, its plugins are loaded, its tables are composed with the changes, and it
+    is checked, while its data are dealt.
+
     `cell`: dotted keys and values that override all others, those of a cell of the file's table. `without_data`: the
     scenario as written, with only its types checked; its data need not be on this machine. `to_run`: it must fit into
     this machine's memory. `options`: the option, for error messages, that gave a key among the `changes` if it was not
     --set.
     """
-    changes = list(changes)
+    changes, made_here = list(changes), isinstance(file, Scenario)
     if isinstance(file, Scenario):
         path, raw, filled = Path("scenario"), anchored(as_table(file), Path.cwd()), True
     else:
@@ -174,7 +172,6 @@ def read(
         if not raw and not changes:
             problem = 'no key is set; a scenario names its protocol at least, as in [protocol] name = "xclp"'
             raise ScenarioError(str(path), "", f"{problem}; `{either('tacit keys', 'tacit.keys()')}` lists all keys")
-    made_here = isinstance(file, Scenario)
     place = None if made_here else path.parent
     of_run = not made_here and (filled or is_of_run(path))
     raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), place, of_run=of_run))
@@ -184,7 +181,16 @@ def read(
     if seed is not None:
         given_by["seed"] = called("--seed")
     try:
-        loaded = _read(path, raw, changed, seed, cell, without_data, to_run, filled)
+        made = composed(path, raw, changed, seed, cell, filled=filled)
+        scenario = made.scenario
+        if not without_data:
+            scenario = check(
+                scenario,
+                str(path),
+                clients_given="clients" in raw.get("data", {}),
+                evaluation_given="evaluation" in raw.get("training", {}),
+                to_run=to_run,
+            )
     except ScenarioError as error:
         if error.where not in (str(path), ""):
             raise
@@ -193,67 +199,8 @@ def read(
         if (blame := blamed(error)) is None:
             raise
         raise blame from error
-    if isinstance(file, Scenario):
-        return replace(loaded, name=loaded.scenario.name or _slug(loaded.scenario.title))
-    return loaded
-
-
-def _read(
-    path: Path,
-    raw: Table,
-    changed: Sequence[tuple[str, Any]],
-    seed: int | None,
-    cell: Mapping[str, Any] | None,
-    without_data: bool,
-    to_run: bool,
-    filled: bool,
-) -> Loaded:
-    """Read a scenario from the tables of a file: compose it, check it, and deal its data, each once.
-
-    `filled`: the tables contain all defaults, like those in a run's folder. Raises ScenarioError.
-    """
-    where = str(path)
-    plugins = raw["plugins"]
-    # the keys of the file itself, such as its table
-    apply(raw, [item for item in changed if owns(item[0])], Path.cwd())
-    own = converted({key: raw.pop(key) for key in OWN if key in raw}, where)
-    try:
-        layout = None
-        if own.table != ScenarioFile().table:
-            from tacit.scenarios.files.table_layout import layout_of
-
-            layout = layout_of(own, settable())
-        if own.scale == "paper":
-            apply(raw, paper(own), path.parent)
-    except ScenarioError as error:
-        raise ScenarioError(where, error.key, error.problem) from None
-    # the scenario: the file, then what was changed, the cell of the table, and the seed
-    rest = [item for item in changed if not owns(item[0])]
-    if filled:
-        _leave_to_the_run(raw, {key for key, _ in rest}, where)
-    apply(raw, rest, Path.cwd())
-    retitle(raw, dict(rest), path.stem)
-    apply(raw, (cell or {}).items(), path.parent)
-    if seed is not None:
-        raw["seed"] = seed
-    raw["plugins"] = list(plugins)  # changes must not replace the resolved plugins
-    scenario = _scenario(converted(raw, where))
-    # the check, which deals the data between what needs no data and what does
-    if not without_data:
-        given_keys = {table: raw.get(table, {}) for table in ("data", "training")}
-        scenario = check(
-            scenario,
-            where,
-            clients_given="clients" in given_keys["data"],
-            evaluation_given="evaluation" in given_keys["training"],
-            to_run=to_run,
-        )
-    # what was given without effect
-    cells = (place.sets for place in (*layout.rows, *layout.columns)) if layout else ()
-    others = (dict(sets).get("protocol.name", scenario.protocol.name) for sets in cells)
-    protocols = tuple(dict.fromkeys((scenario.protocol.name, *others)))
-    given = _without_defaults(raw) if filled else raw
-    return Loaded(scenario, scenario.name or path.stem, where, given, protocols, layout)
+    name = scenario.name or (_slug(scenario.title) if made_here else path.stem)
+    return Loaded(scenario, name, str(path), made.given, made.protocols, made.layout)
 
 
 def _origin(error: ScenarioError, where: str, given_by: Mapping[str, str], changes: Iterable[str]) -> str:
@@ -278,43 +225,3 @@ def checked(scenario: Scenario) -> Scenario:
 def _slug(title: str) -> str:
     """A name for the runs of a scenario, made from its title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
-
-
-def _without_defaults(raw: Table) -> Table:
-    """The values of `raw`, which contains all defaults, that differ from them."""
-    known = {key: body for key, body in as_table(kind_of(None)()).items() if isinstance(body, dict)}
-    return {
-        table: {key: value for key, value in raw[table].items() if defaults.get(key, msgspec.UNSET) != value}
-        for table, defaults in known.items()
-        if table in raw
-    }
-
-
-_WEIGHED_BY = frozenset(("protocol.name", "training.update"))
-"""The keys of the algorithm that the default of training.weighting follows from."""
-
-
-def _leave_to_the_run(raw: Table, changed: Collection[str], where: str) -> None:
-    """Remove what an earlier run filled in from the tables of its folder, if a `changed` key may give another value.
-
-    Those are the weighting of its algorithm, and the number of clients of its data.
-    """
-    training, data = raw.get("training", {}), raw.get("data", {})
-    if data.get("partition") == "natural" and not {"data.path", "data.name"}.isdisjoint(changed):
-        data.pop("clients", None)
-    if "weighting" not in training or _WEIGHED_BY.isdisjoint(changed):
-        return
-    with suppress(ScenarioError):  # which the changes may mend
-        own = _scenario(converted(raw, where))
-        if own.protocol.name in PROTOCOLS:
-            free = structs.replace(own, training=structs.replace(own.training, weighting=None))
-            if PROTOCOLS[own.protocol.name].prepared(free).training.weighting == own.training.weighting:
-                del training["weighting"]
-
-
-# --- from tables to structs
-
-
-def _scenario(file: ScenarioFile) -> Scenario:
-    """The part of the file that a run needs, as a `Scenario`."""
-    return Scenario(**{name: getattr(file, name) for name in Scenario.__struct_fields__})

@@ -12,7 +12,7 @@ from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.protocols.privacy.spent import caveats_of
 from tacit.scenarios.console import kinds
 from tacit.scenarios.console.table import Column, Table, columns_of
-from tacit.scenarios.files.changes import label
+from tacit.scenarios.files.composing import label
 from tacit.scenarios.reporting import charts
 from tacit.scenarios.reporting.html import Html, details, element, join, of_table
 from tacit.scenarios.reporting.page import Section, page

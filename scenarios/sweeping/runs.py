@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from tacit.protocols.experiment.simulated import ACCURACY
 from tacit.scenarios.console.table import Table, as_csv
-from tacit.scenarios.files.changes import label
+from tacit.scenarios.files.composing import label
 from tacit.scenarios.files.reading import Loaded, Source, ineffective, read
 from tacit.scenarios.files.source import parse_toml
 from tacit.scenarios.running.folder import Files, Result, discard_unwritten, packed, unpack, writing

@@ -13,7 +13,7 @@ from tacit.protocols.experiment import experiment
 from tacit.scenarios.chaos.campaign import Plan, campaign, replayed
 from tacit.scenarios.chaos.chaos import ready
 from tacit.scenarios.command.main import app
-from tacit.scenarios.files.changes import label
+from tacit.scenarios.files.composing import label
 from tacit.scenarios.reporting.parties import party_tables
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.running.runner import carry_out
