@@ -104,7 +104,7 @@ def run(
             resume, changes = continuing.continue_for(resume, *longer, out), None
         check_unfinished(resume)
     seconds = seconds_of(limit)
-    asked = [*(changes or ()), *_engine(engine)]
+    asked = [*(changes or ()), *([f'engine="{engine}"'] if engine is not None else ())]
     source = str(resume) if resume else file
     with _annotated(source) if ci else nullcontext():
         loaded = read(source, asked, seed=seed, options={"engine": "--engine"} if engine else {})
@@ -256,7 +256,3 @@ def _annotate(file: Path, problems: Sequence[Problem], result: Result | None = N
 
     for line in annotate(file, problems, result):
         typer.echo(line)  # unwrapped: the service reads whole lines from their beginning
-
-
-def _engine(engine: str | None) -> list[str]:
-    return [] if engine is None else [f'engine="{engine}"']

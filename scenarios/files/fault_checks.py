@@ -4,8 +4,10 @@ The expansion of a scenario's [[fault]] tables, and the parties that they name.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from tacit.protocols.parts import Step
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
 from tacit.scenarios.schema.keys import similar, toml
@@ -26,9 +28,14 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
 
 def check_fault_places(scenario: Scenario) -> None:
     """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
+    if not scenario.fault:
+        return
+    protocol = PROTOCOLS[scenario.protocol.name]
+    steps, messages, helpers = protocol.steps_with(scenario), messages_of(scenario), protocol.helpers(scenario)
+    known = _Known(steps, messages, parties(scenario.data.clients, helpers))
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_drawn, _check_steps, _check_message, _check_return, _check_generated):
-            test(f"fault.{number}", fault, scenario)
+            test(f"fault.{number}", fault, scenario, known)
 
 
 def check_expect(scenario: Scenario) -> None:
@@ -112,58 +119,67 @@ def check_party(key: str, party: str, clients: int, patterns: bool = True, helpe
 # --- checks that need the number of clients, which the data may determine
 
 
-def _check_parties(key: str, fault: Fault, scenario: Scenario) -> None:
-    ends, known = [], parties_of(scenario)
+@dataclass(frozen=True)
+class _Known:
+    """The names that faults may have: steps and messages of a run with these choices, and its `parties`."""
+
+    steps: Sequence[Step]
+    messages: Sequence[str]
+    parties: list[str]
+
+    def roles(self, fault: Fault) -> list[str]:
+        """The roles of the parties that the fault may strike."""
+        struck = matching(fault.get("party") or "*", self.parties)
+        return list(dict.fromkeys(party.partition("/")[0] for party in struck))
+
+
+def _check_parties(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
+    ends = []
     for side in ("party", "peer"):
         if (pattern := fault.get(side)) is not None:
-            check_party(f"{key}.{side}", pattern, scenario.data.clients, helpers=known[1 : -scenario.data.clients])
-            ends.append(matching(pattern, known))
+            helpers = known.parties[1 : -scenario.data.clients]
+            check_party(f"{key}.{side}", pattern, scenario.data.clients, helpers=helpers)
+            ends.append(matching(pattern, known.parties))
     if len(ends) == 2 and ends[0] == ends[1] and len(ends[0]) == 1:
         problem = f"{toml(fault.get('peer'))} is the party itself; allowed: another one, or a pattern"
         raise ScenarioError("", f"{key}.peer", problem)
 
 
-def _check_drawn(key: str, fault: Fault, scenario: Scenario) -> None:
+def _check_drawn(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
     """Check that faults with a share or a count strike clients, of which there are enough."""
     if not (isinstance(fault, PartyFault) and fault.is_drawn):
         return
-    if others := [role for role in _roles(fault, scenario) if role != "client"]:
+    if others := [role for role in known.roles(fault) if role != "client"]:
         problem = f"{toml(fault.party)} means the {others[0]}, and only clients are drawn in each round"
         raise ScenarioError("", f"{key}.party", f"{problem}; allowed: clients, as client/*")
-    names = matching(fault.party, parties_of(scenario))
+    names = matching(fault.party, known.parties)
     if (fault.count or 0) > len(names):
         problem = f"{fault.count} is more than the {len(names)} clients"
         raise ScenarioError("", f"{key}.count", f"{problem}; allowed: 1 to {len(names)}, or a share of 0 to 1")
 
 
-def _roles(fault: Fault, scenario: Scenario) -> list[str]:
-    """The roles of the parties that the fault may strike."""
-    struck = matching(fault.get("party") or "*", parties_of(scenario))
-    return list(dict.fromkeys(party.partition("/")[0] for party in struck))
-
-
-def _check_steps(key: str, fault: Fault, scenario: Scenario) -> None:
-    protocol, roles = scenario.protocol, _roles(fault, scenario)
-    known = steps_of(scenario, roles)
+def _check_steps(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
+    protocol, roles = scenario.protocol, known.roles(fault)
+    steps = list(dict.fromkeys(step.name for step in known.steps if step.role in roles))
     named = [(trigger, fault.get(trigger)) for trigger in ("at", "before", "after")]
     drawn = fault.steps if isinstance(fault, PartyFault) else None
     for trigger, step in [*named, *(("step", step) for step in drawn or ())]:
-        if step is None or step in known:
+        if step is None or step in steps:
             continue
-        allowed = f"; allowed: {', '.join(known)}"
+        allowed = f"; allowed: {', '.join(steps)}"
         if step in {step.name for step in PROTOCOLS[protocol.name].steps if step.role in roles}:
             problem = f"{toml(step)} is not a step with {_choices(scenario)}"
         else:
-            problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, known)}"
+            problem = f"{toml(step)} is not a step of a {' or '.join(roles)} in {protocol.name}{similar(step, steps)}"
         raise ScenarioError("", f"{key}.{trigger}", problem + allowed)
 
 
-def _check_message(key: str, fault: Fault, scenario: Scenario) -> None:
-    known, message = messages_of(scenario), fault.get("message")
-    if message and message not in known:
+def _check_message(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
+    message = fault.get("message")
+    if message and message not in known.messages:
         name, choices = scenario.protocol.name, _choices(scenario)
-        problem = f"{toml(message)} is not a message of {name} with {choices}{similar(message, known)}"
-        raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known)}")
+        problem = f"{toml(message)} is not a message of {name} with {choices}{similar(message, known.messages)}"
+        raise ScenarioError("", f"{key}.message", f"{problem}; allowed: {', '.join(known.messages)}")
 
 
 def _choices(scenario: Scenario) -> str:
@@ -172,7 +188,7 @@ def _choices(scenario: Scenario) -> str:
     return ", ".join(f"{key.partition('.')[2]} = {toml(value)}" for key, value in choices.items()) or "these keys"
 
 
-def _check_return(key: str, fault: Fault, scenario: Scenario) -> None:
+def _check_return(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
     if fault.get("back_after") is not None and "server" in matching(fault.get("party"), ("server",)):
         _check_server_returns(f"{key}.back_after", "no back_after", scenario)
 
@@ -184,7 +200,7 @@ def _check_server_returns(key: str, allowed: str, scenario: Scenario) -> None:
         raise ScenarioError("", key, f"{problem}; allowed: {allowed}")
 
 
-def _check_generated(key: str, fault: Fault, scenario: Scenario) -> None:
+def _check_generated(key: str, fault: Fault, scenario: Scenario, known: _Known) -> None:
     place = key if fault.get("file") is None else f"{key}.file"
     try:
         made = faults_of(fault, scenario.data.clients)

@@ -177,9 +177,6 @@ def read(
     raw["plugins"] = list(resolved(raw.get("plugins", []), str(path), place, of_run=of_run))
     changed = [change(text, options) for text in changes]  # parsed after loading plugins, which add keys
     check_either(changed)
-    given_by = {key: options.get(key, called("--set")) for key, _ in changed}
-    if seed is not None:
-        given_by["seed"] = called("--seed")
     try:
         made = composed(path, raw, changed, seed, cell, filled=filled)
         scenario = made.scenario
@@ -194,6 +191,9 @@ def read(
     except ScenarioError as error:
         if error.where not in (str(path), ""):
             raise
+        given_by = {key: options.get(key, called("--set")) for key, _ in changed}
+        if seed is not None:
+            given_by["seed"] = called("--seed")
         raise ScenarioError(_origin(error, str(path), given_by, changes), error.key, error.problem) from None
     except Exception as error:
         if (blame := blamed(error)) is None:

@@ -84,7 +84,7 @@ def dealt(scenario: Scenario, *, clients_given: bool, evaluation_given: bool) ->
     except DataError as error:
         raise at_data_key(error, "partition") from None
     material = Material(parts, shares, Fleet(scenario))
-    _keep(scenario, material)
+    _last[:] = [(weakref.ref(scenario, _forget), material)]
     return scenario, material
 
 
@@ -112,16 +112,11 @@ def at_data_key(error: ValueError, key: str) -> ScenarioError:
 
 
 _last: list[tuple[weakref.ref[Scenario], Material]] = []
-"""The material of the scenario that was last checked, until it is run or deleted."""
+"""The material of the scenario that was last checked, until it is run or deleted; `material_of` returns it."""
 
 
-def _keep(scenario: Scenario, material: Material) -> None:
-    """Make `material_of` return `material` for this `scenario` object, until another one is kept."""
-
-    def forget(dead: weakref.ref[Scenario]) -> None:
-        _last[:] = [one for one in _last if one[0] is not dead]
-
-    _last[:] = [(weakref.ref(scenario, forget), material)]
+def _forget(dead: weakref.ref[Scenario]) -> None:
+    _last[:] = [one for one in _last if one[0] is not dead]
 
 
 def material_of(scenario: Scenario, parts: Parts | None = None, *, taken: bool = False) -> Material:
