@@ -17,7 +17,8 @@ from tacit.protocols.cotraining.round import CotrainingServer
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.scenarios.chaos.campaign import Plan, campaign
 from tacit.scenarios.console.printing import print_table
-from tacit.scenarios.files.splits import parts_of, set_apart, split_data
+from tacit.scenarios.files.public import set_apart
+from tacit.scenarios.files.splits import parts_of, split_data
 from tacit.scenarios.reporting.printed import byte_table, outcome_lines
 from tacit.scenarios.running.folder import byte_rows, message_bytes
 from tacit.scenarios.running.prediction import predicted
