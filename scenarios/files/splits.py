@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -22,7 +23,6 @@ from tacit.parties.learning.tasks import TASKS, task_of
 from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.console.progress import progress
-from tacit.scenarios.files.public import set_apart
 from tacit.scenarios.schema.scenario import Data, Scenario, ScenarioError
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import generator
@@ -195,7 +195,12 @@ def _parts_of(scenario: Scenario) -> Parts:
     else:
         whole, rest = load_split(data.name) if data.test is None else _test_split(scenario, data.test)
         held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
-    held, public = set_apart(held, scenario.public, data.clients, scenario.seed, lambda name: _other_source(name, data))
+    public: Dataset | None = None
+    if scenario.public.size:
+        from tacit.scenarios.files.public import set_apart
+
+        source = partial(_other_source, data)
+        held, public = set_apart(held, scenario.public, data.clients, scenario.seed, source)
     share, n = scenario.training.validation, len(held.labels)
     count = round(share * n) if needs.validation and not (data.path and is_outline(held)) else 0
     if not 1 <= count < n:
@@ -279,7 +284,7 @@ def _in_file(scenario: Scenario) -> Dataset:
     return found
 
 
-def _other_source(name: str, data: Data) -> Dataset:
+def _other_source(data: Data, name: str) -> Dataset:
     """The training part of another data set, named `name`, with the same features."""
     return featured(load_split(name)[0], data.features)
 
