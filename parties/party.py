@@ -18,6 +18,7 @@ from tacit.sim.clock import Timer
 from tacit.sim.compute import Work
 from tacit.sim.conditions import HEARTBEAT
 from tacit.sim.faults import PartyFault
+from tacit.sim.grammar import in_number
 from tacit.sim.hollow import body_of
 from tacit.sim.loop import own_step
 from tacit.sim.plugged import is_foreign
@@ -267,6 +268,14 @@ class Party(Lifecycle):
     def entropy(self, *names: str | int) -> Entropy:
         """This incarnation's cryptographic randomness for the purpose `names` in this round and attempt."""
         return self.world.entropy(self.name, self.incarnation, self.round, self.attempt, *names)
+
+    def refuse(self, what: str) -> None:
+        """Trace that the party refuses to do `what`: a text, or the reason (`outcome.Reason`) of a protocol."""
+        what = in_number(what) if type(what) is str else what
+        origin, note = ("", self.round, self.attempt), f"refused to {what}"
+        self.world.note(
+            "metric", self.name, step=self.step_name, note=note, origin=origin, fact=Fact.REFUSED, detail=what
+        )
 
     # Messages
 

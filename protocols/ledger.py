@@ -20,7 +20,6 @@ rules in `tacit.protocols.sums.refusal`: a client's masked values go into one su
 import hashlib
 
 from tacit.parties.party import Party
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues
 
 __all__ = ["release"]
@@ -38,7 +37,7 @@ def release(me: Party, what: str, content: bytes) -> None:
     number, digest = released.get(what, (0, b""))
     entry = (me.round, hashlib.sha256(content).digest())
     if number > me.round or (number == me.round and digest != entry[1]):
-        refuse(me, f"release {what} of round {me.round}: it has done so in round {number}")
+        me.refuse(f"release {what} of round {me.round}: it has done so in round {number}")
         raise BadValues(f"{what} of round {me.round} were asked for a second time")
     if number < me.round:
         me.disk[_RELEASED] = released | {what: entry}

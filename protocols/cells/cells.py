@@ -83,7 +83,6 @@ from tacit.protocols.parts import Choice, Part, Step
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.summing import Chosen
@@ -189,7 +188,7 @@ async def client(me: CellsClient, plan: Plan, group: Group, settings: Sums) -> N
             words, own = await me.compute(work, summand, features, labels, known, plan, number, entropy)
             noise.parts[number] = own
         if me.round != number:
-            refuse(me, f"release sum {number} in round {me.round}")
+            me.refuse(f"release sum {number} in round {me.round}")
             raise BadValues(f"sum {number} was asked for in round {me.round}")
         release(me, "sums of private cells", words.tobytes())
         if isinstance(sum_settings, Chosen):

@@ -64,7 +64,7 @@ from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import END, may_answer, refuse
+from tacit.protocols.sums.refusal import END, may_answer
 from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
@@ -242,7 +242,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         question = self.attempt - settings.first_question
         if question >= 0 and settings.asked is not None and settings.votes is None:  # opened again, for forged points
             if question >= settings.questions:
-                refuse(self, f"answer question {question + 1}: {settings.questions} were agreed on")
+                self.refuse(f"answer question {question + 1}: {settings.questions} were agreed on")
                 return
             await self._answer(settings.asked, self.learnt, None, asked=True)
             return

@@ -60,7 +60,6 @@ from tacit.protocols.parts import Among, Step
 from tacit.protocols.rounds import tested
 from tacit.protocols.rounds.rounds import RoundsClient
 from tacit.protocols.rounds.tested import EVALUATE, Figures, Tested, TestingClient, TestingServer, numbers_in
-from tacit.protocols.sums.refusal import refuse
 from tacit.sim.wire import Message
 
 __all__ = [
@@ -127,7 +126,7 @@ class EvaluatingClient(TestingClient, TrainingClient):
         quantised = getattr(way, "quantised", None)
         form, terms = settings.expected_in(self.round).figures, settings.called(self.round)
         if problem := form.problem(found, quantised, way.fraction_bits, terms):
-            refuse(self, f"add its figures to the sum: {problem}")
+            self.refuse(f"add its figures to the sum: {problem}")
             return None
         return found
 

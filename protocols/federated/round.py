@@ -64,7 +64,7 @@ from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Opening, Part, Step
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, copied
-from tacit.protocols.sums.refusal import END, MASKED, latest, may_answer, refuse
+from tacit.protocols.sums.refusal import END, MASKED, latest, may_answer
 from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
@@ -248,7 +248,7 @@ class TrainingClient(FedAvgClient):
         if not self.settings.averaging.individual:
             self.basis = hashlib.sha256(self.settings.compared(call.model)).digest()
         if problem := self._too_coarse(call.model):
-            refuse(self, f"take part in round {self.round}: {problem}")
+            self.refuse(f"take part in round {self.round}: {problem}")
             return False
         return self.settings.averaging.individual or may_answer(
             self, self.settings.compared(call.model, call.additions)
@@ -313,7 +313,7 @@ class TrainingClient(FedAvgClient):
             return sent if false is None or not trained.steps else await self._falsified(false, before, sent)
         layout = jobs.layout(settings.spec)
         if not np.isfinite(decode(model, layout)).all():  # nobody else may see it in what is sent
-            refuse(self, "send a model with numbers that are infinite or not a number: it sends the model unchanged")
+            self.refuse("send a model with numbers that are infinite or not a number: it sends the model unchanged")
             self.unchanged = (*self.unchanged, self.round)
         private, numbers = settings.private, layout.numbers
         # Its noise is counted on, and how many count is no secret; the loss is not sent, as no noise covers it.
@@ -327,7 +327,7 @@ class TrainingClient(FedAvgClient):
             try:
                 words = await self.compute(private.words_work(numbers), private.words, *arguments, noise, layout)
             except ValueError as error:
-                refuse(self, f"take part in round {self.round}: {error}")
+                self.refuse(f"take part in round {self.round}: {error}")
                 raise Withdrawn(str(error)) from None
             return Update((), 1.0, 0.0, words=words)
         model = await self.compute(private.sent_work(numbers), private.sent, before, model, layout)

@@ -25,7 +25,6 @@ from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn, require
 from tacit.protocols.parts import Opening, Part, SumBounds, Taken
 from tacit.protocols.sums.keys import ClippedKeys, EncoderKeys
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings, Total
@@ -146,7 +145,7 @@ class Secure:
             whole = _LOSS_RANGE + min(max(loss, -_LOSS_RANGE), _LOSS_RANGE)
             rest = round(whole * (1 << _LOSS_BITS)) if trained else 0  # a NaN is no integer
         except ValueError as error:
-            refuse(me, f"take part in the sum: {error}")
+            me.refuse(f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
         if not update.in_range and me.world.hollow is None:
             parts[0] = self._beyond(quantised, vectors[0][0], weight if expected.weighted[0] else int(trained))

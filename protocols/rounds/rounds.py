@@ -41,7 +41,7 @@ from tacit.parties.registered import Resting
 from tacit.parties.server import Server
 from tacit.protocols.outcome import Abort, Overtaken, Reason, Withdrawn
 from tacit.protocols.parts import Part, Step
-from tacit.protocols.sums.refusal import MASKED, latest, refuse
+from tacit.protocols.sums.refusal import MASKED, latest
 from tacit.protocols.values import BadValues
 from tacit.sim.wire import Message
 from tacit.sim.world import World
@@ -225,7 +225,7 @@ class CalledClient(Client):
                 if not isinstance(call, self.call):
                     await self.respond(call)
                 elif self.round > self.last_round:  # what is promised of all rounds counts those that were agreed on
-                    refuse(self, f"take part in round {self.round}: {self.last_round} were agreed on")
+                    self.refuse(f"take part in round {self.round}: {self.last_round} were agreed on")
                 elif over < (self.round, self.attempt) and not self.is_called_on((self.call,), (self.server,)):
                     if not self.is_allowed(call):
                         continue

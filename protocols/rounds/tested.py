@@ -14,7 +14,6 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.learning.metrics import by_class
 from tacit.protocols.parts import Part
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
 
@@ -129,7 +128,7 @@ class TestingClient(RoundsClient[Any]):
         if not isinstance(message, self.call_to_test):
             return self.answer()
         if self.settings.keys.evaluation == "secure":
-            return refuse(self, "send its figures by themselves: the sum of a round adds them")
+            return self.refuse("send its figures by themselves: the sum of a round adds them")
         await self.unless_over(self._evaluate(message))
 
     async def _evaluate(self, message: Message) -> None:

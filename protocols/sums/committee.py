@@ -78,7 +78,7 @@ from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow, unknown
@@ -299,7 +299,7 @@ class _Taking(consistency.Signer):
         with values_of(me, me.server, "SharesWanted"):
             dealers = named(wanted.clients, names)
         if not enter(me, "sum.hold"):
-            refuse(me, "report its shares: it has in this attempt")
+            me.refuse("report its shares: it has in this attempt")
             return
         with me.step("sum.hold"):
             awaited = [name for name in dealers if name not in self.shares]
@@ -320,13 +320,13 @@ class _Taking(consistency.Signer):
         least = max(committee.quorum, committee.needed)
         missing = [name for name in left[1] if name not in self.shares]
         if me.name not in left[0] or me.name not in left[1]:
-            refuse(me, "sign: it is in the sum, and not named")
+            me.refuse("sign: it is in the sum, and not named")
         elif len(left[0]) < least:
-            refuse(me, f"sign: {len(left[0])} members are fewer than {least}")
+            me.refuse(f"sign: {len(left[0])} members are fewer than {least}")
         elif len(left[1]) < self.fewest:
-            refuse(me, f"sign: {len(left[1])} survivors are fewer than {self.fewest}")
+            me.refuse(f"sign: {len(left[1])} survivors are fewer than {self.fewest}")
         elif missing:
-            refuse(me, f"sign: shares of {', '.join(missing)} were not received")
+            me.refuse(f"sign: shares of {', '.join(missing)} were not received")
         elif once_a_round(me, "sum.sign", "sign: it has signed"):
             with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
@@ -338,9 +338,9 @@ class _Taking(consistency.Signer):
         with values_of(me, me.server, "SignedSurvivors"):
             sets = named(shown.members, self.members), named(shown.clients, self.group.names)
         if self.revealing is None:
-            refuse(me, "reveal seeds of noise: it has none to reveal")
+            me.refuse("reveal seeds of noise: it has none to reveal")
         elif me.name not in sets[1] or len(sets[1]) < self.fewest:
-            refuse(me, f"reveal seeds of noise: {len(sets[1])} survivors are not it and {self.fewest - 1} others")
+            me.refuse(f"reveal seeds of noise: {len(sets[1])} survivors are not it and {self.fewest - 1} others")
         else:
             signed = consistency.signed_by(me, self.identities, self.group.secrets)
             assert signed is not None

@@ -26,7 +26,7 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, signing_colluding, title_of
 from tacit.protocols.parts import Among, Choice, Part, Step
 from tacit.protocols.setup import Group
-from tacit.protocols.sums.refusal import once_a_round, refuse
+from tacit.protocols.sums.refusal import once_a_round
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
@@ -115,7 +115,7 @@ async def is_agreed(
     count = len(claims) - len(problems)
     if count < least:
         what = "; ".join([f"{count} of {least} clients have signed the sets that it sees", *problems.values()])
-        refuse(me, f"reveal shares: {what}")
+        me.refuse(f"reveal shares: {what}")
     return count >= least
 
 
@@ -148,7 +148,7 @@ class Signer:
         """Open the set that it signed, once a round, if `quorum` clients signed it; the trace says why if not."""
         me = self.me
         if self.signed is None:
-            refuse(me, "open the sum: it has signed no set")
+            me.refuse("open the sum: it has signed no set")
             return
         signed = signed_by(me, self.identities, self.group.secrets)
         with me.step("sum.reveal"):

@@ -50,7 +50,7 @@ from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_si
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors, personal_key
-from tacit.protocols.sums.refusal import enter, refuse
+from tacit.protocols.sums.refusal import enter
 from tacit.protocols.values import announced, values_of, with_usable_keys
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy, derive
@@ -86,7 +86,7 @@ def may_deal(me: Client) -> bool:
     """Record that `me` deals in this attempt; return false and trace a refusal if it has dealt already."""
     if enter(me, "deal"):
         return True
-    refuse(me, "deal its keys twice in one attempt")
+    me.refuse("deal its keys twice in one attempt")
     return False
 
 
@@ -194,7 +194,7 @@ def _everybody(
     threshold = max(quorum.threshold_of(chosen, len(names), least.colluding), signed.least if signed else 0)
     problem = least.problem(names) or _beyond(len(names), threshold, least.colluding, signed)
     if problem:
-        refuse(me, f"take part in a sum: {problem}")
+        me.refuse(f"take part in a sum: {problem}")
         return None
     shown = derive(b"DealtKeys", *names, *(key.hex() for key in public_keys.values()))
     others = [name for name in names if name != me.name]

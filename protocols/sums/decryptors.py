@@ -60,7 +60,7 @@ from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import carries, enter, refuse
+from tacit.protocols.sums.refusal import carries, enter
 from tacit.protocols.sums.sum import WITH_SIGNING_KEYS
 from tacit.protocols.values import understood, values_of
 from tacit.sim.hollow import blank, hollow
@@ -355,13 +355,13 @@ async def join(
     else:
         kept = KeyRing.of(me)
         if kept is None or kept.digest != opening.digest:
-            refuse(me, "take part in a sum: the keys that go on are not those that it has stored")
+            me.refuse("take part in a sum: the keys that go on are not those that it has stored")
             return None
         ring = kept
         if not carries(me, count, ring.names):
             return None
         if not opening.renewed and count(len(ring.names)) != len(ring.decryptors):
-            refuse(me, f"take part in a sum: {len(ring.decryptors)} decryptors are too few for its clients")
+            me.refuse(f"take part in a sum: {len(ring.decryptors)} decryptors are too few for its clients")
             return None
         if not opening.renewed:
             return ring
@@ -404,7 +404,7 @@ async def _with_key(
                 me.send(me.server, KeyStored())
             return stored
         if me.name not in receivers:
-            refuse(me, "check shares of a key: it is no decryptor")
+            me.refuse("check shares of a key: it is no decryptor")
         elif isinstance(answer, KeyDeals) and not rows:
             rows, shares = await _held(me, ring, former, answer, dealers, least)
             me.send(me.server, KeyHeld(bits(tuple(shares), dealers)))
@@ -448,7 +448,7 @@ async def _held(
             good[name] = share
     for name in names:
         if name not in good:
-            refuse(me, f"take the share of the key that {name} has dealt: it does not fit")
+            me.refuse(f"take the share of the key that {name} has dealt: it does not fit")
     return rows, good
 
 

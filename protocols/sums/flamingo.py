@@ -106,7 +106,7 @@ from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, sum_masked
 from tacit.protocols.sums.round_graph import Round, drawn_sums
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
@@ -248,9 +248,9 @@ class _Part:
         with values_of(me, me.server, "RoundLabels"):
             survivors = named(shown.clients, now.ring.names)
         if problem := now.problem(survivors, self.fewest):
-            refuse(me, f"sign labels: {problem}")
+            me.refuse(f"sign labels: {problem}")
         elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
-            refuse(me, "sign labels: it is out by them")
+            me.refuse("sign labels: it is out by them")
         elif once_a_round(me, "sum.agree", "sign labels: it has signed some"):
             self.labels = survivors
             with me.step("sum.agree"):
@@ -264,9 +264,9 @@ class _Part:
         with values_of(me, me.server, "SignedSurvivors"):
             survivors = named(shown.clients, ring.names)
         if self.revealing is None:
-            refuse(me, "reveal seeds of noise: it has none to reveal")
+            me.refuse("reveal seeds of noise: it has none to reveal")
         elif me.name not in survivors or (problem := now.problem(survivors, self.fewest)):
-            refuse(me, f"reveal seeds of noise: {'it is out' if me.name not in survivors else problem}")
+            me.refuse(f"reveal seeds of noise: {'it is out' if me.name not in survivors else problem}")
         else:
             identities, quorum = ring.identities(me, self.identities), ring.parameters.quorum
             with me.step(removal.REVEAL.name):
@@ -279,7 +279,7 @@ class _Part:
         """Open the labels that it signed, once a round, if q decryptors signed them; the trace says why if not."""
         me, now, ring = self.me, self.round, self.round.ring
         if not self.labels or self.done:
-            refuse(me, "open a sum: it has signed no labels that are open")
+            me.refuse("open a sum: it has signed no labels that are open")
             return
         survivors = self.labels
         pairs = now.pairs(survivors)
@@ -294,7 +294,7 @@ class _Part:
             contexts = [now.context(*pair) for pair in pairs]
             work = elgamal.check_work(len(pairs))
             if not await me.compute(work, elgamal.are_bound, ring.key, asked.seeds, contexts):
-                refuse(me, "decrypt: a ciphertext is not of its pair and round")
+                me.refuse("decrypt: a ciphertext is not of its pair and round")
                 return
             if not once_a_round(me, "sum.reveal", "open a sum: it has answered"):
                 return
@@ -584,7 +584,7 @@ class Flamingo(Sum):
             try:
                 vector = encode(vector.astype(np.float64, copy=False), settings.fraction_bits, len(ring.names))
             except ValueError as error:
-                refuse(me, f"take part in the sum: {error}")
+                me.refuse(f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
         removal.check_sum(self, settings)
         now = self._round(me, ring, settings.called)

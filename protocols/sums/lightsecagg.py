@@ -79,7 +79,7 @@ from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
@@ -219,16 +219,16 @@ class _Taking(consistency.Signer):
         left, least = frozenset(shown.names), max(self.coding.needed, self.fewest)
         survivors = tuple(name for name in names if name in left)
         if me.name not in left or list(survivors) != shown.names:
-            refuse(me, "sign: those are no survivors of the sum")
+            me.refuse("sign: those are no survivors of the sum")
             return
         if len(survivors) < least:
-            refuse(me, f"sign: {len(survivors)} survivors are fewer than {least}")
+            me.refuse(f"sign: {len(survivors)} survivors are fewer than {least}")
             return
         with me.step("sum.agree"):
             await self._hold(survivors)
             missing = [name for name in survivors if name not in self.pieces]
             if missing:
-                refuse(me, f"sign: pieces of {', '.join(missing)} were not received")
+                me.refuse(f"sign: pieces of {', '.join(missing)} were not received")
             elif once_a_round(me, "sum.agree", "sign: it has signed"):
                 await consistency.sign(me, self.identities, names, survivors)
                 self.signed = names, survivors

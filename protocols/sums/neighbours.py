@@ -50,7 +50,6 @@ from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import DRAWN, Among, Part, messages_in
 from tacit.protocols.sums.dealing import Circle, check_own, collect_keys, deal_among, make_keys
 from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import announced, values_of
 from tacit.sim.streams import generator
 from tacit.sim.trace import Fact
@@ -101,7 +100,7 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
         try:
             degree = degree_of(shown.clients, tolerance, called)
         except NotCarried as error:
-            refuse(me, f"take part in a sum: {error}")
+            me.refuse(f"take part in a sum: {error}")
             return None
         if len(names) != degree.k + 1:
             raise ValueError(f"{len(names) - 1} neighbours in a graph of {degree.clients}, where {degree.k} are due")
@@ -110,7 +109,7 @@ async def deal(me: Client, tolerance: Tolerance, called: int, min_clients: int, 
         check_own(me, public_keys, own.pair)
         setup.check_incarnation(me, shown.incarnations[names.index(me.name)])
         if degree.clients < min_clients:
-            refuse(me, f"take part in a sum: {degree.clients} clients are fewer than {min_clients}")
+            me.refuse(f"take part in a sum: {degree.clients} clients are fewer than {min_clients}")
             return None
         secrets = await setup.agree(me, channel, names, shown.incarnations, shown.channel_keys)
         titles = {name: secret.names for name, secret in secrets.items()}

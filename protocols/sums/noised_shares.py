@@ -9,7 +9,6 @@ from typing import Any
 from tacit.parties.party import Party
 from tacit.protocols.privacy.aggregated import SEED_BYTES, AggregatorNoise
 from tacit.protocols.sums.batch import Batch, noised, noised_work
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues
 
 __all__ = ["keep", "kept", "with_noise"]
@@ -39,7 +38,7 @@ def kept(me: Party, wanted: Any, server: str) -> bytes:
     """The share that was stored for what is `wanted` by `server`. Raises BadValues where it is another request."""
     *request, share = me.disk.get(_NOISED, [0, b""])
     if request != _request(me, wanted):
-        refuse(me, "release its share of the sum again: there is none with noise for these reports")
+        me.refuse("release its share of the sum again: there is none with noise for these reports")
         raise BadValues(f"AggregateShareWanted from {server}: that of other reports was released before")
     found: bytes = share
     return found

@@ -28,7 +28,6 @@ from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreement, Signed
 from tacit.protocols.sums.masking import SignedKey
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.wire import Message
@@ -132,7 +131,7 @@ class Dealt:
         if not problem and len(set(survivors)) < self.fewest:
             problem = f"{len(set(survivors))} survivors of {len(self.names)} are fewer than {self.fewest}"
         if problem:
-            refuse(me, f"reveal shares: {problem}")
+            me.refuse(f"reveal shares: {problem}")
         return not problem
 
     async def respond(self, me: Client, answer: Survivors | Agreement, part: str, deadline: float) -> None:
@@ -184,7 +183,7 @@ class Dealt:
         await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
         count = sum(name in self.shares for name in survivors)
         if count < self.fewest:
-            refuse(me, f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
+            me.refuse(f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
             return
         await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
         kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}

@@ -1,7 +1,8 @@
-"""Refusals of a client, so that no server learns more of its values than a protocol states.
+"""What a client refuses to do twice, so that no server learns more of its values than a protocol states.
 
-The trace names each refusal; the client does not answer, and continues. The round and attempt of actions that must not
-be repeated are stored on its disk: neither another call of a protocol nor a crash makes it forget.
+The trace names each refusal (`Party.refuse`); the client does not answer, and continues. The round and attempt of
+actions that must not be repeated are stored on its disk: neither another call of a protocol nor a crash makes it
+forget.
 """
 
 import hashlib
@@ -10,9 +11,6 @@ from typing import Any
 
 from tacit.parties.party import Party
 from tacit.protocols.crypto.quorum import NotCarried
-from tacit.protocols.outcome import Reason
-from tacit.sim.grammar import in_number
-from tacit.sim.trace import Fact
 
 __all__ = [
     "END",
@@ -24,7 +22,6 @@ __all__ = [
     "may_answer",
     "may_mask_once",
     "once_a_round",
-    "refuse",
     "sum_done",
     "sum_masked",
 ]
@@ -47,17 +44,9 @@ def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> boo
     try:
         sizes(len(names))
     except NotCarried as error:
-        refuse(me, f"take part in a sum: {error}")
+        me.refuse(f"take part in a sum: {error}")
         return False
     return True
-
-
-def refuse(me: Party, what: str) -> None:
-    """Trace that `me` refuses to do `what`, a text or a `Reason` of a kind."""
-    origin = ("", me.round, me.attempt)
-    what = what if isinstance(what, Reason) else in_number(what)
-    note = f"refused to {what}"
-    me.world.note("metric", me.name, step=me.step_name, note=note, origin=origin, fact=Fact.REFUSED, detail=what)
 
 
 def latest(me: Party, what: str) -> Stamp:
@@ -81,7 +70,7 @@ def once_a_round(me: Party, what: str, refused: str) -> bool:
     The trace then says that it has `refused` to, such as "sign: it has signed".
     """
     if latest(me, what)[0] >= me.round or not enter(me, what):
-        refuse(me, f"{refused} already, and once a round is all")
+        me.refuse(f"{refused} already, and once a round is all")
         return False
     return True
 
@@ -92,7 +81,7 @@ def is_of_round(me: Party, number: int) -> bool:
     Keys are derived from the set-up and the attempt's number: in a later round the same number would repeat them.
     """
     if me.round != number:
-        refuse(me, f"begin a sum of round {me.round}: its keys are of round {number}")
+        me.refuse(f"begin a sum of round {me.round}: its keys are of round {number}")
     return me.round == number
 
 
@@ -103,11 +92,11 @@ def may_mask_once(me: Party, number: int, names: Sequence[str], least: int) -> b
     """
     masked_in, _ = latest(me, "sum.mask")
     if me.round != number:
-        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
+        me.refuse(f"begin a sum of round {me.round}: its vector is of round {number}")
     elif masked_in >= number:
-        refuse(me, f"begin a sum: it has sent masked values in round {masked_in}")
+        me.refuse(f"begin a sum: it has sent masked values in round {masked_in}")
     elif len(names) < least:
-        refuse(me, f"take part in a sum: {len(names)} clients are fewer than {least}")
+        me.refuse(f"take part in a sum: {len(names)} clients are fewer than {least}")
     else:
         return enter(me, "deal") and enter(me, "sum.mask")
     return False
@@ -127,7 +116,7 @@ def may_answer(me: Party, basis: bytes, *, again_once_done: bool = False) -> boo
     digest = hashlib.sha256(basis).digest()
     number, done = me.disk.get(_SUMMED, {}).get(digest, (me.round, False))
     if number < me.round and not (done and again_once_done):
-        refuse(me, f"take part in round {me.round}: it begins as round {number}, for which it has sent masked values")
+        me.refuse(f"take part in round {me.round}: it begins as round {number}, for which it has sent masked values")
         return False
     me.disk[_CALLED] = digest
     return True

@@ -51,7 +51,7 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import once_a_round, refuse
+from tacit.protocols.sums.refusal import once_a_round
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
@@ -133,11 +133,11 @@ def fewest_left(noise: Distributed, clients: int, threshold: int, signed: bool) 
 def carried(me: Client, clients: int, noise: Distributed | None) -> bool:
     """True if `me` may take part: any `noise` fits n = `clients` and its budget. If not, the trace says why."""
     if noise is not None and noise.ends:
-        refuse(me, Reason(NO_BUDGET, epsilon=noise.spent_with_another, budget=noise.epsilon))
+        me.refuse(Reason(NO_BUDGET, epsilon=noise.spent_with_another, budget=noise.epsilon))
         return False
     if noise is None or noise.fewest <= clients <= noise.clients:
         return True
-    refuse(me, f"take part in a sum: noise is made for {noise.fewest} to {noise.clients} clients, not for {clients}")
+    me.refuse(f"take part in a sum: noise is made for {noise.fewest} to {noise.clients} clients, not for {clients}")
     return False
 
 
@@ -167,7 +167,7 @@ def _reveal(me: Client, noise: Distributed, seeds: Seeds, clients: int, survivor
     """Send the server the seeds of the parts of noise that are not needed if `survivors` of n = `clients` are left."""
     left = len(set(survivors))
     if not noise.least_left(clients) <= left <= clients:
-        refuse(me, f"reveal seeds of noise: {clients - left} of {clients} clients are lost, more than may be")
+        me.refuse(f"reveal seeds of noise: {clients - left} of {clients} clients are lost, more than may be")
     elif once_a_round(me, "noise.reveal", "reveal seeds of noise: it has"):
         _count(me, noise, noise.left(clients, left))
         if revealed := seeds.revealed(noise.removable(clients, left)):

@@ -96,7 +96,7 @@ from tacit.protocols.sums.batch import (
 )
 from tacit.protocols.sums.helper import SEALING_BYTES, from_helper
 from tacit.protocols.sums.keys import CollusionKeys
-from tacit.protocols.sums.refusal import MASKED, enter, refuse
+from tacit.protocols.sums.refusal import MASKED, enter
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
 from tacit.sim.wire import Message
@@ -281,7 +281,7 @@ def _check_own(me: Any, task: Task, measurement: Any) -> None:
     try:
         task.prio3.circuit.encode(measurement)
     except ValueError as error:
-        refuse(me, f"send a report: {error}")
+        me.refuse(f"send a report: {error}")
         raise Withdrawn(str(error)) from None
 
 
@@ -547,7 +547,7 @@ class Helper(helper.Helper):
             ]
             nonces = [part.nonce for part, problem in zip(job.reports, kept, strict=True) if not problem]
             if problem := self._problem(wanted, nonces, opened.basis):
-                refuse(self, f"release its share of the sum: {problem}")
+                self.refuse(f"release its share of the sum: {problem}")
                 raise BadValues(f"AggregateShareWanted from {self.server}: {problem}")
             self.disk[_RELEASED] = self.round
             if opened.basis:

@@ -74,7 +74,7 @@ from tacit.protocols.sums import consistency, dealing, neighbours, opening, remo
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, latest, refuse, sum_masked
+from tacit.protocols.sums.refusal import MASKED, enter, latest, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
@@ -216,7 +216,7 @@ async def client(
                         missing = await dealt.take_in(me, dealt.holders, settings.deadline / 2)
                         me.send(me.server, SharesMissing(missing))
                         if len(dealt.shares) < dealt.dealers:
-                            refuse(me, f"mask: {len(dealt.shares)} neighbours have dealt to it, not {dealt.dealers}")
+                            me.refuse(f"mask: {len(dealt.shares)} neighbours have dealt to it, not {dealt.dealers}")
                             dealt = None
         elif dealt is None or not dealt.is_current(me):
             continue  # what follows a SumStart that was refused
@@ -267,9 +267,9 @@ def _may_begin(me: Client, number: int) -> bool:
     reason."""
     masked_in, attempt = latest(me, "sum.mask")
     if me.round != number:
-        refuse(me, f"begin a sum of round {me.round}: its vector is of round {number}")
+        me.refuse(f"begin a sum of round {me.round}: its vector is of round {number}")
     elif masked_in >= number:
-        refuse(me, f"begin a sum: it has sent masked values in attempt {attempt} of round {masked_in}")
+        me.refuse(f"begin a sum: it has sent masked values in attempt {attempt} of round {masked_in}")
     else:
         return True
     return False
@@ -283,7 +283,7 @@ def _check(me: Client, vector: NDArray[Any], dealt: opening.Dealt, settings: Set
     try:
         encode(peak, settings.fraction_bits, dealt.clients)
     except ValueError as error:
-        refuse(me, f"take part in the sum: {error}")
+        me.refuse(f"take part in the sum: {error}")
         raise Withdrawn(str(error)) from None
 
 
@@ -617,7 +617,7 @@ class SecureSum(Phase):
             try:
                 vector = quantised.encode(vector)
             except ValueError as error:
-                refuse(me, f"take part in the sum: {error}")
+                me.refuse(f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
         clients = len(group.names)
         settings = self._settings(me, keys, clients, getattr(me, "called", 0) or clients)

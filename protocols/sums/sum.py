@@ -32,7 +32,7 @@ from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, Seali
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
-from tacit.protocols.sums.refusal import END, MASKED, enter, may_mask_once, refuse, sum_done, sum_masked
+from tacit.protocols.sums.refusal import END, MASKED, enter, may_mask_once, sum_done, sum_masked
 from tacit.protocols.values import understood
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
@@ -351,7 +351,7 @@ class Sum(Part):
         try:
             return encode(vector.astype(np.float64, copy=False), settings.fraction_bits, settings.called)
         except ValueError as error:
-            refuse(me, f"take part in the sum: {error}")
+            me.refuse(f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
 
     def may_mask(self, me: Client) -> bool:

@@ -25,7 +25,6 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import refuse
 from tacit.protocols.sums.registry import SUMS, WithSums
 from tacit.protocols.sums.sum import Sum, SumSettings, Total
 from tacit.protocols.sums.whole import Whole
@@ -73,7 +72,7 @@ class Chosen:
             try:
                 words = self.quantised.encode(vector)
             except ValueError as error:
-                refuse(me, f"take part in the sum: {error}")
+                me.refuse(f"take part in the sum: {error}")
                 raise Withdrawn(str(error)) from None
         await self.sum.contribute(me, lambda: words, self.summed)
 

@@ -48,7 +48,7 @@ from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.sums.opening import Survivors, without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, is_of_round, refuse
+from tacit.protocols.sums.refusal import MASKED, enter, is_of_round
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES
 from tacit.sim.streams import derive
@@ -193,12 +193,12 @@ class Restart:
             if not is_of_round(me, number):
                 continue
             if not enter(me, "rowsums.mask"):  # two sets under the same masks would give the masks away
-                refuse(me, "mask for a second set in one attempt")
+                me.refuse("mask for a second set in one attempt")
                 continue
             with values_of(me, me.server, "Summing"):
                 names = announced(me, answer.names, [n for n in scores.rows if n == me.name or n in scores.secrets])
             if problem := scores.least.problem(names):
-                refuse(me, f"take part in a sum: {problem}")
+                me.refuse(f"take part in a sum: {problem}")
                 continue
             with me.step("rowsums.mask"):
                 mine = names.index(me.name)

@@ -53,7 +53,7 @@ from tacit.protocols.promises import Promise
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.helper import HelperCalled
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, SignedKey, joined, masks, masks_work, parted, read
-from tacit.protocols.sums.refusal import enter, refuse
+from tacit.protocols.sums.refusal import enter
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
 from tacit.protocols.sums.summing import Chosen
 from tacit.protocols.sums.whole import Whole
@@ -129,10 +129,10 @@ class BySum:
         with values_of(me, me.server, "Summing"):
             names = announced(me, begun.names, [n for n in scores.rows if n == me.name or n in scores.secrets])
         if problem := least.problem(names):
-            refuse(me, f"take part in a sum: {problem}")
+            me.refuse(f"take part in a sum: {problem}")
             raise Withdrawn(problem)
         if not enter(me, "rowsums.mask"):  # two sets under the same masks would give the masks away
-            refuse(me, problem := "mask for a second set in one attempt")
+            me.refuse(problem := "mask for a second set in one attempt")
             raise Withdrawn(problem)
         having = [name for name in names if least.counted is None or name in least.counted]
         mine, shared, blocks = names.index(me.name), scores.shared(names), scores.blocks(names)

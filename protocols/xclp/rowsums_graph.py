@@ -53,7 +53,7 @@ from tacit.protocols.sums import dealing, neighbours, opening
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.dealing import Circle
 from tacit.protocols.sums.opening import SHARE
-from tacit.protocols.sums.refusal import carries, refuse
+from tacit.protocols.sums.refusal import carries
 from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir
@@ -106,7 +106,7 @@ class InGraph(Shamir):
             public_keys = await dealing.verified(me, dict(zip(near, shown.public_keys, strict=True)), signed)
             dealing.check_own(me, public_keys, own.pair)
             if problem := least.problem(names):
-                refuse(me, f"take part in a sum: {problem}")
+                me.refuse(f"take part in a sum: {problem}")
                 return None
             others = [name for name in near if name != me.name]
             titles = {name: secrets[name].names for name in others}

@@ -29,14 +29,11 @@ BACK = '{{kind="crash", party="client/{}", at="{}", back_after="1s"}}'
 class FakeParty:
     """The attributes of a party that its ledger needs."""
 
-    step_name = ""
-
     def __init__(self) -> None:
-        self.round, self.attempt, self.disk, self.notes = 1, 1, dict[str, Any](), list[str]()
-        self.name, self.world = "client/0", self
+        self.round, self.attempt, self.disk, self.refused = 1, 1, dict[str, Any](), list[str]()
 
-    def note(self, kind: str, party: str, *, note: str, **more: Any) -> None:
-        self.notes.append(note)
+    def refuse(self, what: str) -> None:
+        self.refused.append(what)
 
 
 def test_a_release_is_allowed_only_in_its_round_and_only_with_one_content() -> None:
@@ -51,9 +48,9 @@ def test_a_release_is_allowed_only_in_its_round_and_only_with_one_content() -> N
     party.round = 2
     with pytest.raises(BadValues):
         release(party, "sums", b"two")
-    assert party.notes == [
-        "refused to release sums of round 1: it has done so in round 1",
-        "refused to release sums of round 2: it has done so in round 3",
+    assert party.refused == [
+        "release sums of round 1: it has done so in round 1",
+        "release sums of round 2: it has done so in round 3",
     ]
 
 

@@ -503,8 +503,7 @@ def test_the_survivors_required_for_those_always_left_equal_the_threshold(data: 
 def test_masked_values_of_a_basis_are_given_again_only_once_their_sum_was_reported_as_done() -> None:
     """A late answer may still open the first sum: one over other clients would show the difference."""
     notes: list[str] = []
-    world = SimpleNamespace(note=lambda *given, note="", **named: notes.append(note))
-    me: Any = SimpleNamespace(name="client/0", step_name="", world=world, disk={}, round=1, attempt=1)
+    me: Any = SimpleNamespace(refuse=notes.append, disk={}, round=1, attempt=1)
     assert may_answer(me, b"consensus", again_once_done=True)
     assert enter(me, "sum.mask")
     sum_masked(me)
