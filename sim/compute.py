@@ -408,12 +408,11 @@ class Computing:
             self._ahead[party] = _Ahead(function, arguments, self.engine.submit(*drawing))
 
     def beside(self, function: Callable[..., R], *arguments: Any) -> Callable[[], R]:
-        """Start `function(*arguments)`, a job of no party, if several jobs can run at a time.
+        """Start `function(*arguments)`, a job of no party, if the engine runs several jobs at a time.
 
-        Call the return value for its result.
+        Call the return value for its result. Any other engine runs the job then, or finds the result of an equal one.
         """
-        concurrent = getattr(self.engine, "concurrent", False)
-        return (self.engine if concurrent else self._inline).submit(*self._drawing("", 0, function, arguments)).result
+        return self.engine.submit(*self._drawing("", 0, function, arguments)).result
 
     def _forget(self, party: str) -> None:
         if (begun := self._ahead.pop(party, None)) is not None:

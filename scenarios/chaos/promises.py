@@ -16,7 +16,6 @@ from tacit.scenarios.chaos.trial import Overdue, Trial
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.faults import Fault, MessageFault, PartyFault
 from tacit.sim.loop import Deadlock
-from tacit.sim.wire import Message
 
 __all__ = ["GENERAL", "Broken", "check", "promises_of"]
 
@@ -68,7 +67,7 @@ def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
     If the server crashes while it announces a set, only some members may receive it, even if the server comes back.
     """
     groups, last = announced(trial), cut_short(trial)
-    near = [kind.__name__ for kind in _types(trial) if kind.names_neighbours]
+    near = [kind.__name__ for kind in trial.types if kind.names_neighbours]
     for (kind, round_number, attempt, room), group in groups.items():
         receivers = [one.receiver for one in group]
         if any(one.names is None for one in group):
@@ -81,11 +80,6 @@ def one_announcement(trial: Trial, affected: Affected) -> Iterator[str]:
             yield f"{where}: not the same for all"
         if sorted(receivers) != sorted(group[0].names or ()) and group[-1] not in last:
             yield f"{where}: names {', '.join(group[0].names or ())} and goes to {', '.join(receivers)}"
-
-
-def _types(trial: Trial) -> Sequence[type[Message]]:
-    """The types of messages that the run may send, as its protocol declares them."""
-    return PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
 
 
 def _no_neighbourhoods(shown: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -105,7 +99,7 @@ def only_who_answered(trial: Trial, affected: Affected) -> Iterator[str]:
         if event.kind == "deliver" and event.peer == "server":
             arrived.setdefault((event.type, event.party, event.round), []).append((event.attempt, place))
     for (kind, round_number, attempt, _), group in announced(trial).items():
-        wanted = [answer for answer in _types(trial) if kind in answer.admits]
+        wanted = [answer for answer in trial.types if kind in answer.admits]
         for one in group if wanted else ():
             if not any(
                 place < one.place and (not want.in_attempt or at == attempt)
@@ -156,21 +150,30 @@ def strikes_once(trial: Trial, affected: Affected) -> Iterator[str]:
 
 def ledger_is_trace(trial: Trial, affected: Affected) -> Iterator[str]:
     """The counted bytes equal those in the trace."""
-    traced: Counter[tuple[str, str, str, str, str, bool, str]] = Counter()
+    traced: dict[tuple[str, str, str, str, str, bool], tuple[int, ...]] = {}
     for event in trial.events:
         if event.kind in ("send", "relay"):
             row = (event.protocol, event.step, event.type, event.party, event.peer, event.kind == "relay")
-            traced[(*row, "messages")] += 1
-            for column in ("payload", "sealing", "envelope"):
-                traced[(*row, column)] += getattr(event, column)
-    counted: Counter[tuple[str, str, str, str, str, bool, str]] = Counter()
+            messages, payload, sealing, envelope = traced.get(row, _NOTHING)
+            traced[row] = messages + 1, payload + event.payload, sealing + event.sealing, envelope + event.envelope
+    counted: dict[tuple[str, str, str, str, str, bool], tuple[int, ...]] = {}
     for line in trial.ledger:
         row = (line.protocol, line.step, line.type, line.sender, line.receiver, line.relayed)
-        for column in ("messages", "payload", "sealing", "envelope"):
-            counted[(*row, column)] += getattr(line, column)
-    for key in sorted(set(traced) | set(counted)):
-        if traced[key] != counted[key]:
-            yield f"{' '.join(map(str, key))}: {counted[key]} in the ledger, {traced[key]} in the trace"
+        messages, payload, sealing, envelope = counted.get(row, _NOTHING)
+        counted[row] = (
+            messages + line.messages, payload + line.payload, sealing + line.sealing, envelope + line.envelope
+        )  # fmt: skip
+    if traced == counted:
+        return
+    for row in sorted(set(traced) | set(counted)):
+        pairs = zip(_COUNTED, counted.get(row, _NOTHING), traced.get(row, _NOTHING), strict=True)
+        for column, in_ledger, in_trace in sorted(pairs):
+            if in_ledger != in_trace:
+                yield f"{' '.join(map(str, row))} {column}: {in_ledger} in the ledger, {in_trace} in the trace"
+
+
+_COUNTED = ("messages", "payload", "sealing", "envelope")
+_NOTHING = (0, 0, 0, 0)
 
 
 # Promises of a run that ended

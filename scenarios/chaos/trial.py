@@ -6,8 +6,9 @@ every event. It changes nothing: the trace is that of `tacit run`.
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from tacit.parties.learning import jobs
@@ -25,7 +26,7 @@ from tacit.sim.compute import Engine, Work
 from tacit.sim.faults import DURATIONS, Fired
 from tacit.sim.trace import Event
 from tacit.sim.units import duration
-from tacit.sim.wire import LedgerRow, Packet, decode_body, decode_frame
+from tacit.sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
 
 __all__ = ["Announcement", "Calm", "Limits", "Masking", "NoiseShown", "Overdue", "Trial", "Update", "observed"]
 
@@ -180,6 +181,11 @@ class Trial:
         """The rows of the ledger."""
         return self.simulation.ledger.rows()
 
+    @cached_property
+    def types(self) -> Sequence[type[Message]]:
+        """The types of messages that the run may send, as its protocol declares them."""
+        return PROTOCOLS[self.scenario.protocol.name].types_with(self.scenario)
+
 
 def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
     """Run `scenario` in this process, with its jobs in the given `engine` if any.
@@ -227,10 +233,9 @@ def _watch(trial: Trial) -> None:
     """Let `trial` record data that is in no event, by the taps of its world and as an observer of its server."""
     server, world = trial.simulation.server, trial.simulation.server.world
     parties: Present[Any] = Present((server, *trial.simulation.clients))
-    kinds = PROTOCOLS[trial.scenario.protocol.name].types_with(trial.scenario)
-    naming = {kind.__name__: kind for kind in kinds if kind.names_members}
-    blocks = {kind.__name__: kind for kind in kinds if kind.part_of_pair}
-    revealing = {kind.__name__: kind for kind in kinds if getattr(kind, "reveals_noise", False)}
+    naming = {kind.__name__: kind for kind in trial.types if kind.names_members}
+    blocks = {kind.__name__: kind for kind in trial.types if kind.part_of_pair}
+    revealing = {kind.__name__: kind for kind in trial.types if getattr(kind, "reveals_noise", False)}
 
     def sent(packet: Packet) -> None:
         if packet.sender == server.name and packet.type in naming:
