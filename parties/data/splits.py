@@ -6,7 +6,7 @@ A share is computed from its rows and random streams when it is first used.
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from heapq import heapify, heappush, heapreplace
@@ -450,8 +450,14 @@ def _some(of: Rows, count: int, seed: int, purpose: str, client: int) -> Rows:
     return generator(seed, purpose, client).choice(of, size=count, replace=False)
 
 
+_FEW_CLIENTS, _FEW_BYTES = 200, 1 << 20
+"""The most clients, and bytes of points, of a data set whose shares are kept: a short run asks for each ten times."""
+
+
 class Shards(Sequence[Shard]):
-    """The shares of all clients of `dataset`: client j holds `rows[j]`, and its share is made on each access.
+    """The shares of all clients of `dataset`: client j holds `rows[j]`, and its share is made on the first access.
+
+    It is then kept: with many clients or points only while somebody uses it.
 
     `points` and `labels`, int64 (clients,), are the numbers of points and of usable labels of each client.
     """
@@ -459,7 +465,8 @@ class Shards(Sequence[Shard]):
     def __init__(self, dataset: Dataset, rows: Sequence[Rows], rule: _Rule) -> None:
         self._dataset, self._rule = dataset, rule
         self._rows = np.concatenate(rows)  # of all clients, one after the other: an array of each takes 100 bytes more
-        self._made: WeakValueDictionary[int, Shard] = WeakValueDictionary()
+        few = len(rows) <= _FEW_CLIENTS and dataset.points.nbytes <= _FEW_BYTES
+        self._made: MutableMapping[int, Shard] = {} if few else WeakValueDictionary()
         sizes = np.array([len(own) for own in rows])
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         usable = rule.known(np.repeat(np.arange(len(rows)), sizes), dataset.labels[self._rows])

@@ -84,6 +84,7 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         self._test, self.measured_on = testing_points(parts, clients)
         self._classes = tuple(map(str, parts.held.classes))
         self._labels: NDArray[np.int64] | None = None  # that clients agree on
+        self._tested: dict[str, tuple[bytes, float]] = {}  # the last state of each model, with its accuracy
 
     def state(self) -> Any:
         """The state of the observer so far."""
@@ -156,7 +157,10 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         return found | ({"student": self._server.student} if self._server.student else {})
 
     def _accuracies(self) -> dict[str, float]:
-        """The accuracies of the models of all honest clients that are up, and of the student."""
+        """The accuracies of the models of all honest clients that are up, and of the student.
+
+        A model that has not learned since it was last tested is not tested again.
+        """
         if self._test is None:
             return {}
         points, labels = self._test
@@ -164,11 +168,11 @@ class CotrainingObserver(RoundsObserver[CotrainedRound, Record]):
         byzantine = self._server.settings.byzantine
         learners = {c.name: c.learner for c in self._clients.values() if c.alive and c.name not in byzantine}
         learners["student"] = self._server.settings.student
-        return {
-            name: float((learners[name].predict(state, points[known]) == labels[known]).mean())
-            for name, state in self._states().items()
-            if name in learners
-        }
+        for name, state in self._states().items():
+            if name in learners and self._tested.get(name, (None, 0.0))[0] != state:
+                found = learners[name].predict(state, points[known])
+                self._tested[name] = state, float((found == labels[known]).mean())
+        return {name: self._tested[name][1] for name in self._states() if name in learners}
 
     @staticmethod
     def _summary(models: Mapping[str, float]) -> tuple[float | None, float | None]:

@@ -142,6 +142,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
             better = "larger" if self._task.larger_is_better else "smaller"
             self.measured_on += f" ({better} is better)"
         self._best: tuple[float, int, bytes] | None = None
+        self._test_scores: dict[bytes, float | None] = {}  # of the last model and the best one
         self._trained: dict[str, list[SentModel]] = {}  # of each client, in this round
         self._held = 0
         self._before, self._layout = server.model, jobs.layout(server.settings.spec)
@@ -276,7 +277,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
     def found(self) -> dict[str, Any]:
         server = self._server
         selected = None if self._best is None else self._best[2]
-        chosen = None if selected is None else self._scored(selected, self._test)
+        chosen = None if selected is None else self._on_test(selected)
         accuracy, metrics = self._measured(server.model)
         is_accuracy = self.score == ACCURACY
         return dict(
@@ -357,7 +358,7 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
 
     def _measured(self, model: bytes) -> tuple[float | None, dict[str, float]]:
         """The accuracy of a model on the test points, if it is the task's score, and the other metrics."""
-        score, further = self._scored(model, self._test), self._metrics(model)
+        score, further = self._on_test(model), self._metrics(model)
         if self.score == ACCURACY or score is None:
             return score, further
         return None, {self.score: score} | further
@@ -405,6 +406,14 @@ class TrainingObserver(RoundsObserver[TrainedRound, Record]):
         """The fields of the result on the last evaluation by clients."""
         tested = self._tested()
         return {} if tested is None else tested.fields(self._classes)
+
+    def _on_test(self, model: bytes) -> float | None:
+        """The score of a model on the test points, computed once for the last model and the best one."""
+        if model not in self._test_scores:
+            best = None if self._best is None else self._best[2]
+            self._test_scores = {one: score for one, score in self._test_scores.items() if one == best}
+            self._test_scores[model] = self._scored(model, self._test)
+        return self._test_scores[model]
 
     def _scored(self, model: bytes, on: Points | None) -> float | None:
         settings = self._server.settings
