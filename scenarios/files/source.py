@@ -100,11 +100,13 @@ def read_toml(path: Path) -> Table:
         raise ScenarioError(str(path), "", f"cannot be read ({error.strerror or error})") from None
 
 
-def table_of_run(path: Path) -> Table:
+def table_of_run(path: Path, written: Table | None = None) -> Table:
     """The tables of `path`, the scenario in a run's folder, with absolute paths, adapted if the folder was moved.
 
-    Raises ScenarioError for a file that cannot be read.
+    `written`: the tables that this process has just written there. Raises ScenarioError for a file that cannot be read.
     """
+    if written is not None:
+        return anchored(written, path.parent)
     raw, folder = anchored(read_toml(path), path.parent), path.parent.absolute()
     if (was := _first_place(path.parent)) not in (None, folder):
         _follow(raw, partial(_moved, folder, was))

@@ -173,17 +173,19 @@ class RunFolder:
     """The files of one run in its folder `path`, beginning with the scenario, under the `name` of the run.
 
     The folder is locked for this process until `close`; one that another process has locked raises FolderError. Without
-    a `scenario` the folder must hold one already.
+    a `scenario` the folder must hold one already. `written` are the tables of the scenario if they were written here.
     """
 
     def __init__(self, path: Path, scenario: Scenario | None = None, name: str = "") -> None:
         self.path = path
+        self.written: dict[str, Any] | None = None
         self._lock = _lock(path)
         if scenario is not None:
             if _randomises(scenario):
                 self._write_lasting()  # before the scenario: without that a run is not resumed
             named = msgspec.structs.replace(scenario, name=name or scenario.name)
-            self._write("scenario.toml", scenario_text(with_copies(named, path)))
+            self.written = with_copies(named, path)
+            self._write("scenario.toml", scenario_text(self.written))
         self._reserve = Reserve(path / _partial("reserve"))
 
     def lasting(self, scenario: Scenario) -> bytes:
@@ -234,12 +236,14 @@ class RunFolder:
             writer.writerow(("party", "client", "row", "label", "confidence"))
             writer.writerows(predictions)
 
-    def write_rounds(self) -> None:
+    def write_rounds(self, record: sqlite3.Connection | None = None) -> None:
         """Write ``rounds.csv``, whole or not at all: the table of rounds so far, and the server's measurements.
 
-        A run with another score than the accuracy has no column for the accuracy, and its score comes first.
+        A run with another score than the accuracy has no column for the accuracy, and its score comes first. `record`:
+        the run's record if it is open.
         """
-        with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as connection:
+        opened = sqlite3.connect(self.path / "run.sqlite") if record is None else None
+        with contextlib.nullcontext(record) if opened is None else contextlib.closing(opened) as connection:
             found = connection.execute("SELECT * FROM rounds ORDER BY round")
             titles = [column for column, *_ in found.description]
             rows = found.fetchall()

@@ -8,6 +8,7 @@ The constants were measured on Linux x86-64 by `peak_memory` of runs with the en
 
 import json
 import resource
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -41,7 +42,7 @@ from tacit.sim.wire import LedgerRow
 
 __all__ = [
     "Prediction", "client_seconds", "energy_meter", "energy_of", "payloads_of", "peak_memory", "predict_run",
-    "predicted", "predicted_memory",
+    "predicted", "predicted_memory", "seconds_in",
 ]  # fmt: skip
 
 
@@ -235,9 +236,14 @@ def client_seconds(record: Path, *, deployed: bool = False) -> float | None:
     took, over all their incarnations; None if the record has none. Raises sqlite3.Error.
     """
     with opened_record(record) as connection:
-        query = "SELECT SUM(value) FROM events WHERE kind = ? AND party LIKE 'client/%'"
-        (found,) = connection.execute(query, ["processor" if deployed else "compute"]).fetchone()
-        return found if deployed else found or 0.0
+        return seconds_in(connection, deployed=deployed)
+
+
+def seconds_in(record: sqlite3.Connection, *, deployed: bool = False) -> float | None:
+    """Return `client_seconds` of an open `record`."""
+    query = "SELECT SUM(value) FROM events WHERE kind = ? AND party LIKE 'client/%'"
+    (found,) = record.execute(query, ["processor" if deployed else "compute"]).fetchone()
+    return found if deployed else found or 0.0
 
 
 def _by_type(rows: Iterable[LedgerRow], headers: Mapping[tuple[str, str], int]) -> list[ByteRow]:

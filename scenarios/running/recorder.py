@@ -5,10 +5,12 @@ Records of runs with many clients, limited to the clients that take part.
 
 import contextlib
 import json
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,9 @@ from tacit.protocols.experiment.simulated import Round
 from tacit.protocols.outcome import Reason
 from tacit.protocols.rounds.rounds import ENROLL, NEVER_DRAWN
 from tacit.scenarios.files.result import Result
-from tacit.scenarios.running.folder import FolderError
+from tacit.scenarios.running.folder import FolderError, writing
 from tacit.scenarios.running.record_format import FORMAT, SCHEMA, TABLES, Table
 from tacit.sim.plain import packed
-from tacit.sim.private_files import open_private
 from tacit.sim.taps import Wait
 from tacit.sim.trace import Event
 from tacit.sim.wire import Packet
@@ -50,6 +51,10 @@ _NUMBERED = ("event_rows", "wait_begins", "wait_ends")
 
 _COUNTED = (*_NUMBERED, "ended_rounds", "contents")
 """The tables that grow during the run."""
+
+
+Reader = Callable[[sqlite3.Connection], object]
+"""Reads a record that is open."""
 
 
 class Ending(Struct, frozen=True):
@@ -92,8 +97,8 @@ class Recorder:
     ) -> None:
         if state is not None and not path.is_file():
             raise FolderError(f"{path}: missing; without it the run cannot be taken up")
-        if contents and not path.exists():
-            open_private(path).close()  # SQLite gives its journals the mode of the record
+        if state is None and not path.exists():
+            _make(path, private=bool(contents))
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
         self._event_rows = self._rows["event_rows"]
@@ -108,12 +113,10 @@ class Recorder:
         self._closed = False
         self._stop = threading.Event()
         try:
-            if state is None:  # a new file holds nothing yet that a power failure could damage
-                self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             if state is None:
-                self._connection.executescript(f"BEGIN;\n{SCHEMA}")
+                self._connection.execute("BEGIN")
                 self._connection.executemany("INSERT INTO run VALUES (?, ?)", (about or {}).items())
                 self._connection.executemany("INSERT INTO files VALUES (?, ?)", (files or {}).items())
                 self._connection.execute("COMMIT")
@@ -245,8 +248,11 @@ class Recorder:
         self._bytes += len(data)
         self._add("contents", row)
 
-    def close(self, ending: Ending | None = None) -> None:
-        """Write the remaining records, and the end of the run. May be called twice."""
+    def close(self, ending: Ending | None = None, read: Reader = lambda record: None) -> None:
+        """Write the remaining records, and the end of the run; then call `read` with the open record.
+
+        May be called twice; `read` is then called once.
+        """
         if self._closed:
             return
         self._closed = True
@@ -259,14 +265,21 @@ class Recorder:
             self.flush()
             if ending is not None:
                 self._end(ending)
-            self._connection.execute("PRAGMA busy_timeout = 100")
-            with contextlib.suppress(sqlite3.OperationalError):  # the journal must stay while others read
-                (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                if not busy:  # everything is on the disk; what follows changes two bytes, and both values are valid
-                    self._connection.execute("PRAGMA synchronous = OFF")
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+            try:
+                read(self._connection)
+            finally:
+                self._merge()
         finally:
             self._connection.close()
+
+    def _merge(self) -> None:
+        """Merge the journal into the record, unless others read it."""
+        self._connection.execute("PRAGMA busy_timeout = 100")
+        with contextlib.suppress(sqlite3.OperationalError):  # the journal must stay while others read
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not busy:  # everything is on the disk; what follows changes two bytes, and both values are valid
+                self._connection.execute("PRAGMA synchronous = OFF")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
 
     def _end(self, ending: Ending) -> None:
         losses = [(loss.time, loss.round, loss.party, loss.step, loss.action) for loss in ending.lost]
@@ -338,6 +351,36 @@ def _inserting(table: Table) -> str:
 
 
 _INSERTING = {table.name: _inserting(table) for table in TABLES}
+
+
+@cache
+def _empty() -> bytes:
+    """The content of a record without rows, whose journal is written ahead.
+
+    It is the same for all runs, and written as a whole: SQLite takes twice as long to make the tables. The version
+    numbers in its header say how the journal is written (https://www.sqlite.org/fileformat2.html, section 1.3).
+    """
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        content = bytearray(connection.serialize())
+    content[18:20] = b"\x02\x02"
+    return bytes(content)
+
+
+def _make(path: Path, *, private: bool) -> None:
+    """Make a record without rows. Raises OSError; the file is then empty, as it has no tables.
+
+    `private`: only its owner can read it, and SQLite gives its journals the same mode.
+    """
+    mode = 0o600 if private else 0o644  # as SQLite makes files
+    with writing(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        try:
+            file.write(_empty())
+            file.flush()
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.truncate(path, 0)
+            raise
 
 
 def _key(wait: Wait) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from tacit.scenarios.running.environment import environment, version
 from tacit.scenarios.running.folder import CHECKPOINT, LAST, FolderError, Result, RunFolder, disk_problem, new_folder
 from tacit.scenarios.running.interruption import Interruption, LimitReached
 from tacit.scenarios.running.outlook import cautions
-from tacit.scenarios.running.prediction import client_seconds, energy_of, payloads_of, peak_memory
+from tacit.scenarios.running.prediction import client_seconds, energy_of, payloads_of, peak_memory, seconds_in
 from tacit.scenarios.running.recorder import Ending, Recorder, keep_participants, recording_of
 from tacit.scenarios.running.simulation import Simulated, Simulation, score_of
 from tacit.scenarios.running.whole import written_first
@@ -199,7 +199,7 @@ def _carry_out(
     error: BaseException | None = None
     began = time.perf_counter()
     secret = folder.lasting(scenario)
-    inputs = digests_of_inputs(table_of_run(folder.path / "scenario.toml"), folder.path)
+    inputs = digests_of_inputs(table_of_run(folder.path / "scenario.toml", folder.written), folder.path)
     try:
         record = folder.path / "run.sqlite"
         begins = about(scenario, name) | {"folder": str(folder.path.absolute())}
@@ -230,7 +230,8 @@ def _carry_out(
     except (Exception, KeyboardInterrupt, SystemExit) as raised:  # a plugin's program may call sys.exit
         error = interruption.asked or interruption.reached or raised
     interruption.over()
-    error = _complete(folder, recorder, simulation, simulated, error) or error
+    read = list[float | None]()
+    error = _complete(folder, recorder, simulation, simulated, error, read) or error
     wall_seconds = earlier.wall_seconds + time.perf_counter() - began
     result = result_of(scenario, name, simulation, simulated, error, wall_seconds)
     result.folder = folder.path
@@ -248,7 +249,7 @@ def _carry_out(
     with suppress(sqlite3.Error, Problem, FolderError):  # a record that a full disk left without tables has neither
         result.energy = energy_of(scenario, folder.path / "run.sqlite")
     with suppress(sqlite3.Error, Problem, FolderError):
-        result.client_seconds = client_seconds(folder.path / "run.sqlite")
+        result.client_seconds = read[0] if read else client_seconds(folder.path / "run.sqlite")
     if simulation is not None and result.outcome == "completed" and not result.lost:
         with suppress(Exception):  # a plugin's formula failed: readers compute it again and report the error
             result.formula = payloads_of(*simulation.setting)
@@ -288,13 +289,19 @@ def _complete(
     simulation: Simulation | None,
     simulated: Simulated | None,
     error: BaseException | None,
+    read: list[float | None],
 ) -> Exception | None:
-    """Write all files but the last one. Returns the error if the disk is full."""
+    """Write all files but the last one, and `read` the clients' seconds. Returns the error if the disk is full."""
+
+    def complete(record: sqlite3.Connection) -> None:
+        folder.write_rounds(record)
+        with suppress(sqlite3.Error):
+            read.append(seconds_in(record))
+
     try:
         if recorder is not None:
             found, now = simulated or _partial_result(simulation), 0.0 if simulation is None else simulation.now
-            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records))
-            folder.write_rounds()
+            recorder.close(Ending(*_outcome(simulated, error), now, found.lost, found.round_records), complete)
         if simulated is not None:
             simulated.keep(folder.path)
         folder.write_labels(() if simulated is None else simulated.predictions)
