@@ -12,16 +12,17 @@ from tacit.parties.data.splits import Shard, alpha_of, counted, named, parse_par
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.fault_checks import check_expect, check_fault_places
-from tacit.scenarios.files.splits import at_data_key, dealt
+from tacit.scenarios.files.source import inputs_of
+from tacit.scenarios.files.splits import at_data_key, checked_material, dealt
 from tacit.scenarios.schema.keys import toml
-from tacit.scenarios.schema.scenario import Scenario, ScenarioError
+from tacit.scenarios.schema.scenario import Scenario, ScenarioError, as_table
 from tacit.sim.compute import CostTable
 from tacit.sim.engines import ON_RAY
 from tacit.sim.latency import parse_latency
 from tacit.sim.setting_error import Problem
 from tacit.sim.units import duration, rate
 
-__all__ = ["MOST_POINTS", "check", "is_hollow"]
+__all__ = ["MOST_POINTS", "check", "is_hollow", "still_holds"]
 
 
 def check(
@@ -58,6 +59,24 @@ def check(
     except (Problem, ScenarioError) as error:
         raise ScenarioError(where, error.key, error.problem) from None
     return scenario
+
+
+def still_holds(scenario: Scenario) -> bool:
+    """Return true if this scenario was the last to be checked, its data are in memory, and it names no files.
+
+    Then nothing that the check read can have changed, but for the memory of this machine, which is checked again.
+    Raises ScenarioError if the run does not fit any more.
+    """
+    material = checked_material(scenario)
+    if material is None or scenario.plugins or any(inputs_of(as_table(scenario))):
+        return False
+    shards = named(material.shards)
+    try:
+        if not is_hollow(scenario, shards):
+            PROTOCOLS[scenario.protocol.name].check_memory(scenario, material.parts, shards)
+    except (Problem, ScenarioError) as error:
+        raise ScenarioError("scenario", error.key, error.problem) from None
+    return True
 
 
 # --- checks that need no data

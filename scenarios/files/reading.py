@@ -31,6 +31,7 @@ __all__ = [
     "checked",
     "ineffective",
     "load",
+    "name_of",
     "read",
     "unused",
 ]
@@ -199,7 +200,7 @@ def read(
         if (blame := blamed(error)) is None:
             raise
         raise blame from error
-    name = scenario.name or (_slug(scenario.title) if made_here else path.stem)
+    name = name_of(scenario) if made_here else scenario.name or path.stem
     return Loaded(scenario, name, str(path), made.given, made.protocols, made.layout)
 
 
@@ -222,6 +223,7 @@ def checked(scenario: Scenario) -> Scenario:
     return read(scenario).scenario
 
 
-def _slug(title: str) -> str:
-    """A name for the runs of a scenario, made from its title."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].rstrip("-") or "scenario"
+def name_of(scenario: Scenario) -> str:
+    """The name for the runs of a scenario that comes from no file: its own, or one made from its title."""
+    made = re.sub(r"[^a-z0-9]+", "-", scenario.title.lower()).strip("-")[:40].rstrip("-")
+    return scenario.name or made or "scenario"

@@ -30,8 +30,8 @@ from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
-    "Material", "at_data_key", "data_of", "dealt", "featured", "fleet_of", "material_of", "parts_at_hand",
-    "parts_of", "split", "split_data",
+    "Material", "at_data_key", "checked_material", "data_of", "dealt", "featured", "fleet_of", "material_of",
+    "parts_at_hand", "parts_of", "split", "split_data",
 ]  # fmt: skip
 
 _at_hand: list[Parts] = []
@@ -125,14 +125,19 @@ def material_of(scenario: Scenario, parts: Parts | None = None, *, taken: bool =
     `taken`: the caller runs the scenario and owns the material alone, because hosts of the fleet count running jobs.
     Raises DataError and Problem.
     """
-    known = parts is None and not _at_hand
-    found = next((material for kept, material in _last if known and kept() is scenario), None)
+    found = checked_material(scenario) if parts is None else None
     if found is None:
         parts = parts or parts_of(scenario)
         found = Material(parts, split(parts.held, data_of(scenario), scenario.seed), Fleet(scenario))
     elif taken:
         _last.clear()
     return found
+
+
+def checked_material(scenario: Scenario) -> Material | None:
+    """The data, shares and devices of `scenario` from its check; None if another one was checked since, or it was
+    run."""
+    return None if _at_hand else next((material for kept, material in _last if kept() is scenario), None)
 
 
 def fleet_of(scenario: Scenario) -> Fleet:

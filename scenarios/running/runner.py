@@ -17,9 +17,10 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.privacy.spent import after_resuming
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.arguments import check_type
+from tacit.scenarios.files.checks import still_holds
 from tacit.scenarios.files.fault_checks import vain_returns
 from tacit.scenarios.files.plugins import failure_reason, recorded
-from tacit.scenarios.files.reading import Source, load, read
+from tacit.scenarios.files.reading import Source, load, name_of, read
 from tacit.scenarios.files.result import MODEL, Vulnerability
 from tacit.scenarios.files.source import digests_of_inputs, table_of_run
 from tacit.scenarios.files.splits import material_of
@@ -90,10 +91,14 @@ def run(
     check_type("limit", limit, (int, float, type(None)), "seconds > 0, or None")
     if limit is not None and not 0 < limit < math.inf:
         raise ValueError(f"limit is {limit}; allowed: seconds > 0, or None")
-    changes = [] if engine is None else [f"engine={toml(engine)}"]
-    loaded = read(scenario, changes, options={"engine": "engine"})
+    if engine is None and isinstance(scenario, Scenario) and still_holds(scenario):
+        checked, name = scenario, name_of(scenario)
+    else:
+        changes = [] if engine is None else [f"engine={toml(engine)}"]
+        loaded = read(scenario, changes, options={"engine": "engine"})
+        checked, name = loaded.scenario, loaded.name
     path = None if out is None else Path(out)
-    result = carry_out(loaded.scenario, loaded.name, out=path, overwrite=overwrite, watch=watch, limit=limit)
+    result = carry_out(checked, name, out=path, overwrite=overwrite, watch=watch, limit=limit)
     if isinstance(result.error, KeyboardInterrupt):
         raise result.error
     return result

@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -325,3 +326,37 @@ def test_a_run_reads_its_data_once_and_lists_its_devices_once(quick: Path, monke
     monkeypatch.setattr(Fleet, "__init__", counted_fill)
     assert tacit.run(scenario, out=quick.parent / "run").outcome == "completed"
     assert counts == {"data": 1, "fleet": 1}
+
+
+def test_a_scenario_that_was_just_checked_is_not_read_again(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, reads = splits.parts_of, list[Scenario]()
+
+    def read_data(scenario: Scenario) -> Parts:
+        reads.append(scenario)
+        return reading(scenario)
+
+    monkeypatch.setattr(splits, "parts_of", read_data)
+    scenario = load(quick)
+    first = run(scenario, out=tmp_path / "first")
+    assert len(reads) == 1
+    assert run(scenario, out=tmp_path / "second").trace_hash == first.trace_hash
+    assert len(reads) == 2  # the first run has used up the data of the check
+    load(quick, ["seed=4"])
+    assert run(scenario, out=tmp_path / "third").trace_hash == first.trace_hash
+
+
+def test_the_files_and_the_memory_of_a_scenario_that_was_just_checked_are_checked_again(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays = tmp_path / "delays.csv"
+    delays.write_text("10ms\n")
+    scenario = load(quick, [f"network.latency=csv:{delays}"])
+    delays.write_text("soon\n")
+    with pytest.raises(ScenarioError, match="names no delays"):
+        run(scenario, out=tmp_path / "delayed")
+    scenario = load(quick)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1, total=1))
+    with pytest.raises(ScenarioError, match="memory"):
+        run(scenario, out=tmp_path / "large")
