@@ -149,7 +149,7 @@ def distances(
 
 def _words(rows: NDArray[np.bool_] | NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Pack each row's bits into 64-bit words, padded with zeros, which add nothing to a distance."""
-    packed = pack_bits(cast(NDArray[np.bool_], rows)) if rows.dtype == np.bool_ else rows
+    packed = pack_bits(cast("NDArray[np.bool_]", rows)) if rows.dtype == np.bool_ else rows
     if packed.shape[1] % 8 == 0:
         return np.ascontiguousarray(packed).view(np.uint64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)

@@ -154,7 +154,7 @@ class LabeledClient(CalledClient):
         """Take part in a round of XCLP with `features` (n_j, d) of the points of its shard."""
         number = self.round
 
-        def hashed(bits: NDArray[np.bool_], as_hashed: NDArray[np.bool_]) -> None:
+        def hashed(bits: hamming.Bits, as_hashed: hamming.Bits) -> None:
             self.bits_of_round, self.bits_as_hashed, self.hashed_in = bits, as_hashed, number
 
         found = self.results[number] = await client(self, features, parameters, hashed)
