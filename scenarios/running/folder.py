@@ -242,16 +242,18 @@ class RunFolder:
         A run with another score than the accuracy has no column for the accuracy, and its score comes first. `record`:
         the run's record if it is open.
         """
-        opened = sqlite3.connect(self.path / "run.sqlite") if record is None else None
-        with contextlib.nullcontext(record) if opened is None else contextlib.closing(opened) as connection:
-            found = connection.execute("SELECT * FROM rounds ORDER BY round")
-            titles = [column for column, *_ in found.description]
-            rows = found.fetchall()
-            measured = connection.execute(
-                "SELECT name, round, avg(value) FROM metrics WHERE party = 'server' AND name <> 'accuracy' "
-                "AND round > 0 GROUP BY name, round ORDER BY name, round"
-            ).fetchall()
-            score = dict(connection.execute("SELECT key, value FROM run")).get("score", ACCURACY)
+        if record is None:
+            with contextlib.closing(sqlite3.connect(self.path / "run.sqlite")) as opened:
+                self.write_rounds(opened)
+            return
+        found = record.execute("SELECT * FROM rounds ORDER BY round")
+        titles = [column for column, *_ in found.description]
+        rows = found.fetchall()
+        measured = record.execute(
+            "SELECT name, round, avg(value) FROM metrics WHERE party = 'server' AND name <> 'accuracy' "
+            "AND round > 0 GROUP BY name, round ORDER BY name, round"
+        ).fetchall()
+        score = dict(record.execute("SELECT key, value FROM run")).get("score", ACCURACY)
         values = {(name, number): value for name, number, value in measured}
         names = sorted(dict.fromkeys(name for name, *_ in measured), key=lambda name: name != score)
         kept = [place for place, title in enumerate(titles) if title != ACCURACY or score == ACCURACY]
