@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from tacit.parties.data.splits import Shards
+from tacit.parties.fleet.fleet import Fleet
+from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.memory import Remembering
@@ -26,6 +29,7 @@ from tacit.scenarios.chaos.schedules import Schedule, random_schedules, single_c
 from tacit.scenarios.chaos.shrinking import shrink
 from tacit.scenarios.chaos.trial import Calm, Limits, observed
 from tacit.scenarios.files.plugins import use_plugins
+from tacit.scenarios.files.splits import Material, material_of
 from tacit.scenarios.running.workers import Jobs, in_workers
 from tacit.scenarios.schema.scenario import Fault, Scenario
 from tacit.sim.compute import Engine
@@ -59,6 +63,9 @@ _SEEDS = 20
 
 _MEMORY = Remembering()
 """The results of jobs in this process since the latest run without faults."""
+
+_dealt: list[tuple[Scenario, Parts, Shards]] = []
+"""The latest of these runs with its data and their shares, which are those of the runs with other faults."""
 
 
 _EACH = 200
@@ -150,10 +157,12 @@ class Findings(Struct):
         return sum(bool(one.broken) for one in self.verdicts)
 
 
-def verdict(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Verdict:
-    """Run `scenario` with its own faults, and check the promises."""
+def verdict(
+    scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None, material: Material | None = None
+) -> Verdict:
+    """Run `scenario` with its own faults, and check the promises. The arguments are those of `observed`."""
     began = time.perf_counter()
-    trial = observed(scenario, limits, engine)
+    trial = observed(scenario, limits, engine, material)
     lost = () if trial.simulated is None else tuple(dict.fromkeys(loss.party for loss in trial.simulated.lost))
     broken = check(trial)
     return Verdict(
@@ -226,6 +235,7 @@ def first_run(calm: Scenario) -> Verdict:
     """
     use_plugins(calm)  # reading another scenario may have replaced the plugins
     _MEMORY.forget()
+    _dealt.clear()
     first = verdict(calm, _limits(calm, None), _MEMORY)
     return structs.replace(first, broken=()) if first.outcome != "completed" and _loses(calm) else first
 
@@ -238,7 +248,15 @@ def _loses(scenario: Scenario) -> bool:
 def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
     """The result of the scenario with those `faults`; `calm`: the numbers of the run without any."""
     faulty = structs.replace(scenario, fault=faults)
-    return verdict(faulty, _limits(faulty, calm), _MEMORY)
+    return verdict(faulty, _limits(faulty, calm), _MEMORY, _material_of(scenario, faulty))
+
+
+def _material_of(scenario: Scenario, faulty: Scenario) -> Material:
+    """The data of `scenario`, dealt once for all its runs, and the devices of the one that is `faulty`."""
+    if not _dealt or _dealt[0][0] != scenario:
+        material = material_of(faulty)
+        _dealt[:] = [(scenario, material.parts, material.shards)]
+    return Material(*_dealt[0][1:], Fleet(faulty))
 
 
 def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:

@@ -19,12 +19,13 @@ from tacit.protocols.privacy.removable import Parts, Seeds
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import RoundsServer
 from tacit.scenarios.files.plugins import failure_reason
+from tacit.scenarios.files.splits import Material
 from tacit.scenarios.running.interruption import Interruption
 from tacit.scenarios.running.simulation import Simulated, Simulation
 from tacit.scenarios.schema.scenario import Scenario
 from tacit.sim.compute import Engine, Work
 from tacit.sim.faults import DURATIONS, Fired
-from tacit.sim.trace import Event
+from tacit.sim.trace import Event, Sink
 from tacit.sim.units import duration
 from tacit.sim.wire import LedgerRow, Message, Packet, decode_body, decode_frame
 
@@ -187,20 +188,28 @@ class Trial:
         return PROTOCOLS[self.scenario.protocol.name].types_with(self.scenario)
 
 
-def observed(scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None) -> Trial:
-    """Run `scenario` in this process, with its jobs in the given `engine` if any.
+def observed(
+    scenario: Scenario, limits: Limits | None = None, engine: Engine | None = None, material: Material | None = None
+) -> Trial:
+    """Run `scenario` in this process, with its jobs in the given `engine` and its data from `material`, if any.
 
     Raises KeyboardInterrupt even if Python dropped the exception, because the interrupted run would seem to break a
     promise.
     """
     with Interruption() as interruption, interruption.raising():
-        trial = _observed(scenario, limits, engine, interruption)
+        trial = _observed(scenario, limits, engine, material, interruption)
     if interruption.asked:
         raise KeyboardInterrupt
     return trial
 
 
-def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, interruption: Interruption) -> Trial:
+def _observed(
+    scenario: Scenario,
+    limits: Limits | None,
+    engine: Engine | None,
+    material: Material | None,
+    interruption: Interruption,
+) -> Trial:
     events: list[Event] = []
 
     def check(event: Event) -> None:
@@ -208,7 +217,8 @@ def _observed(scenario: Scenario, limits: Limits | None, engine: Engine | None, 
         if limits is not None and (event.time > limits.seconds or count > limits.events):
             raise Overdue(f"{count} events and {event.time:g} s, and it has not ended")
 
-    simulation = Simulation(scenario, sinks=[events.append, interruption, check], engine=engine or "inline")
+    sinks: list[Sink] = [events.append, interruption, check]
+    simulation = Simulation(scenario, sinks=sinks, engine=engine or "inline", material=material)
     trial = Trial(scenario, simulation, events)
     _watch(trial)
     logger = logging.getLogger("asyncio")  # it would log a traceback; the error is reported in one line

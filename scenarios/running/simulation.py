@@ -23,7 +23,7 @@ from tacit.scenarios.console.progress import progress
 from tacit.scenarios.files.checks import is_hollow
 from tacit.scenarios.files.fault_checks import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.splits import material_of
+from tacit.scenarios.files.splits import Material, material_of
 from tacit.scenarios.running.process import one_thread, spared_old_objects
 from tacit.scenarios.running.whole import check_whole, opened_record
 from tacit.scenarios.schema import scenario as schema
@@ -87,8 +87,8 @@ _STAND_INS: dict[str, StandIns | None] = {
 
 
 class Simulation:
-    """One run of a scenario, with its data or other `parts`. `close` also closes the `engine`, even one passed as an
-    object.
+    """One run of a scenario, with its data, other `parts`, or a whole `material` of its own. `close` also closes the
+    `engine`, even one passed as an object.
 
     `lasting`: the secret of 32 bytes that repeatable answers are made from; it is the same in a resumed run. `hollow`:
     the run uses hollow values (`tacit.sim.hollow`), and no observer; by default if `is_hollow`. Without `hashed` the
@@ -105,13 +105,14 @@ class Simulation:
         taps: Taps | None = None,
         engine: str | Engine = "auto",
         parts: Parts | None = None,
+        material: Material | None = None,
         lasting: bytes = b"",
         hollow: bool | None = None,
         hashed: bool = True,
     ) -> None:
         self._scenario, sinks, taps = scenario, tuple(sinks), taps or Taps()
         use_plugins(scenario)
-        material = material_of(scenario, parts, taken=True)
+        material = material or material_of(scenario, parts, taken=True)
         self.shards, fleet = material.shards, material.fleet
         self.setting = scenario, material.parts, named(self.shards)
         if hollow is None:
