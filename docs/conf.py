@@ -36,7 +36,7 @@ myst_update_mathjax = False
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 170
+nb_execution_timeout = 600
 nb_merge_streams = True
 
 autodoc_member_order = "bysource"

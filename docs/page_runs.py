@@ -5,7 +5,7 @@ python is run, in one folder a page that also holds examples/, but for those bel
 
 | line above a block | treatment of the block |
 | --- | --- |
-| `<!-- long -->` | it is run by the long tests, not by the build |
+| `<!-- long -->` | it is run by the long tests, with few seeds and rounds, not by the build |
 | `<!-- elsewhere: WHY -->` | it is not run, for the reason given |
 | `<!-- quiet -->` | it is run, and what it prints is not shown |
 
@@ -62,7 +62,7 @@ def run_block(block: Block, folder: Path, imported: Sequence[str] = ()) -> subpr
         command = ["bash", "-euo", "pipefail", "-c", block.text]
     return subprocess.run(
         command, cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        timeout=300, check=False, pass_fds=[shell.descriptor],
+        timeout=900, check=False, pass_fds=[shell.descriptor],
     )  # fmt: skip
 
 
