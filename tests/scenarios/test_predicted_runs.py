@@ -43,9 +43,16 @@ def check(file: str, changes: list[str], folder: Path, ran: Run = run_in_a_new_p
     assert predicted.peak_memory == pytest.approx(result["peak_memory"], rel=memory)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "flower"])  # runs a user's app
-def test_predictions_of_all_shipped_protocols_equal_their_runs(name: str, tmp_path: Path) -> None:
+ALIKE = {
+    "fedavg": "fedmatch", "fedavg+perclient-lp": "fedmatch", "fedavg+network": "fedmatch", "fedsem+": "fedmatch",
+    "fedsiam": "fedmatch", "fedavg+mt": "fedmatch", "fedprox": "scaffold", "fedprop": "fedprop+mt",
+    "fedmd": "dd", "local": "fedct", "dp-pate": "dp-fedct",
+}  # fmt: skip
+"""Protocols that hold their memory in the same parts as another one."""
+
+
+def shipped(name: str) -> tuple[str, list[str]]:
+    """The file of a shipped protocol, and the changes by which its run is small."""
     trained = "training.rounds" in PROTOCOLS[name].uses or "training.share" in PROTOCOLS[name].uses
     changes = [f'protocol.name="{name}"', "data.limit=160", "training.rounds=3", "training.label_from=2"]
     changes += ["cotraining.rounds=3", "learner.steps=4"]
@@ -53,15 +60,29 @@ def test_predictions_of_all_shipped_protocols_equal_their_runs(name: str, tmp_pa
         changes.append("data.clients=1")
     elif "protocol.hamming" in PROTOCOLS[name].uses and trained:  # transfers for each pair of clients in each round
         changes += ["data.clients=3", "training.rounds=2"]
-    file, changes = "fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes]
+    return "fedavg-xclp-digits" if trained else "fedct-digits", [*UNDISTURBED, *changes]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "other"), ALIKE.items())
+def test_similar_protocols_are_predicted_to_hold_the_same_memory(name: str, other: str) -> None:
+    """So one of them is run below. `test_predicted_messages` compares the virtual time of each with that of its run."""
+    one, another = (predict_run(read(*shipped(each), seed=1).scenario).peak_memory for each in (name, other))
+    assert one == pytest.approx(another, rel=0.01)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in ("flower", *ALIKE)])  # flower: user's app
+def test_predictions_of_shipped_protocols_equal_their_runs(name: str, tmp_path: Path) -> None:
+    file, changes = shipped(name)
     loaded = PROTOCOLS[name].loaded(read(file, changes).scenario)
     check(file, changes, tmp_path / "run", warm.run if loaded >= TORCH else run_in_a_new_process)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("clients", "share", "averaging"), [
-    (10_000, 0.1, "plain"), (10_000, 0.02, "secagg+"), (300, 1.0, "plain"), (300, 1.0, "secagg+"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("clients", "share", "averaging"), [(10_000, 0.1, "plain"), (10_000, 0.02, "secagg+"), (300, 1.0, "secagg+")]
+)
 def test_the_predicted_memory_of_many_registered_clients_equals_that_of_the_run(
     clients: int, share: float, averaging: str, tmp_path: Path
 ) -> None:
