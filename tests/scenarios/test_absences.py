@@ -207,7 +207,7 @@ def unexplained(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("count", [3, pytest.param(25, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3, pytest.param(15, marks=pytest.mark.long)])
 def test_every_loss_and_missed_deadline_ends_in_a_cause(
     name: str, count: int, quick: Path, tiny: Path, tmp_path: Path
 ) -> None:
@@ -222,4 +222,4 @@ def test_every_loss_and_missed_deadline_ends_in_a_cause(
         entries = absences(result.folder)
         assert sorted(loss.party for one in entries for loss in one.losses) == sorted(one.party for one in result.lost)
         assert all(isinstance(one, Absence) and one.cause for one in entries)
-    assert count_of_losses or count < 25
+    assert count_of_losses or count < 15

@@ -214,7 +214,7 @@ def test_a_run_with_a_lost_helper_is_predicted_to_the_byte(file: Path, changes: 
 )
 def test_chaos_breaks_no_promise_of_prio3(file: Path, changes: tuple[str, ...]) -> None:
     scenario = load(file, ["cotraining.rounds=2", "learner.steps=1", *changes])
-    assert campaign(scenario, Plan(schedules=30, singles=True)).failures == []
+    assert campaign(scenario, Plan(schedules=15, singles=True)).failures == []
 
 
 @pytest.mark.parametrize(

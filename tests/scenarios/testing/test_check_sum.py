@@ -13,6 +13,7 @@ from tacit.scenarios.schema.scenario import ScenarioError
 from tacit.scenarios.testing import conformance
 from tacit.scenarios.testing.conformance import checked
 from tacit.testing import CASES, check_sum
+from tests.chaos.test_lying_server import SWEPT
 from tests.chaos.test_planted_weakenings import (
     guessable_keys,
     mask_reused,
@@ -42,10 +43,12 @@ def test_every_sum_is_exact_counted_masked_and_given_once(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", SUMS)
 def test_every_sum_passes_the_quick_suite(name: str) -> None:
-    report = check_sum(name)
-    assert [one.name for one in report.cases] == [*CASES]
-    left = {one.name for one in report.cases if one.status != "passed"}
-    assert left == {"deployed", "helper answers once", *(["masks are random"] if name == "committee" else [])}
+    """The test above has the cheap cases. All that a server may do alone, and more, `test_lying_server` tries on most
+    sums."""
+    elsewhere = [*CHEAP, *(["lying server"] if name in {one.kind for one, _, _ in SWEPT} else [])]
+    report = check_sum(name, only=[one for one in CASES if one not in elsewhere])
+    assert [one.name for one in report.cases] == [one for one in CASES if one not in elsewhere]
+    assert {one.name for one in report.cases if one.status != "passed"} == {"deployed", "helper answers once"}
 
 
 @pytest.mark.long
