@@ -43,8 +43,9 @@ _CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", _CASES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("case", "seed"), [(case, seed) for case in _CASES for seed in range(1 + ("worker" in case or "pool" in case))]
+)
 def test_an_interrupt_at_a_random_moment_ends_a_command_without_traceback(tmp_path: Path, case: str, seed: int) -> None:
     if "Ray" in case:
         pytest.importorskip("ray", reason="needs the extra ray")

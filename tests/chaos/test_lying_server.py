@@ -1,7 +1,7 @@
 """A lying server learns no client's input from honest clients, but does from a weakened copy of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, S
 from tacit.protocols.xclp import rowsums, rowsums_shamir
 from tacit.scenarios.chaos import server
 from tacit.scenarios.chaos.server import Sweep, run_trial, sums_of, sweep
-from tacit.scenarios.chaos.server_lies import parse, programs, single_lies, text
+from tacit.scenarios.chaos.server_lies import Lie, Program, parse, programs, single_lies, text
 from tacit.scenarios.chaos.server_world import Miniature, Outcome, perform
 from tacit.scenarios.command.main import app
 
@@ -423,19 +423,36 @@ def test_a_sample_of_lies_and_programs_breaks_no_promise(miniature: Miniature) -
 SWEPT = [(SUM, 2, False), *((one, 3, True) for one in (*SUMS, *SIGNING, Miniature("flamingo", 4, 2)))]
 
 
+SHARED = (0, 1, 3, 4)
+"""The places of `secure` and `secure`, and of the rows of `secure` and `secagg+`, which have the same messages."""
+
+
+def one_of_each_kind(lies: Iterable[Program], turn: int) -> list[Program]:
+    """One single lie of each kind about each type of message: the first, the second and so on, by the `turn`. Two
+    sums with the same messages follow each other in `SWEPT`, and share them."""
+    kinds: dict[tuple[str, str], list[Program]] = {}
+    for program in lies:
+        (lie,) = program
+        assert isinstance(lie, Lie)
+        kinds.setdefault((lie.message, lie.kind), []).append(program)
+    chosen = [alike[turn % len(alike)] for alike in kinds.values()]
+    return chosen[turn % 2 :: 2] if turn in SHARED else chosen
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(SWEPT)), ids=[f"{one.kind}-{least}" for one, least, _ in SWEPT])
 def test_lies_fixed_and_short_programs_break_no_promise(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All fixed programs, which find each planted weakening but the one that takes nine clients; short programs, a
-    third of them if there are many; single lies, a part of them, another one for each sum; and 9 random ones. The
-    command tries all."""
+    """All fixed programs, which find each planted weakening but the one that takes nine clients; a third of the short
+    programs, or a sixth of them if there are many; a single lie of each kind about each message, another one for each
+    sum; and 9 random ones. The command tries all."""
     miniature, least, quick = SWEPT[turn]
-    lies, short = (3, 1) if quick else (6, 3)
-    monkeypatch.setattr(server, "single_lies", lambda *sent: [*single_lies(*sent)][turn % lies :: lies])
+    short = 3 if quick else 6
+    monkeypatch.setattr(server, "single_lies", lambda *sent: one_of_each_kind(single_lies(*sent), turn))
     monkeypatch.setattr(server, "programs", lambda *sets: [*programs(*sets)][turn % short :: short])
     found = sweep([Miniature(miniature.kind, 5, least)], Sweep(schedules=9, seed=least, quick=quick))
     assert not found.breaches, found.breaches
-    assert len(found.trials) > (130 if quick else 300)
+    lies = {(one.message, one.kind) for trial in found.trials for one in trial.program if isinstance(one, Lie)}
+    assert len(lies) > (25 if turn in SHARED else 50) and len(found.trials) > 90
 
 
 def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
@@ -443,6 +460,12 @@ def test_a_sweep_tries_sets_that_differ_from_client_to_client() -> None:
     found = [one for one in programs(5, True, quick=True) if len({m.names for m in one if m.kind == "left"}) > 2]
     victims = {perform(miniature, program, obedient).exposed for program in found}
     assert {("client/0",), ("client/0", "client/1")} <= victims
+
+
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sweep of this process try a fifth of its programs and single lies."""
+    monkeypatch.setattr(server, "single_lies", lambda *sent: [*single_lies(*sent)][::5])
+    monkeypatch.setattr(server, "programs", lambda *sets: [*programs(*sets)][::5])
 
 
 @pytest.mark.long
@@ -523,7 +546,11 @@ def test_wrong_options_are_reported_in_one_line(arguments: list[str], message: s
 
 
 @pytest.mark.long
-def test_the_command_sweeps_all_sums_of_a_scenario_and_writes_its_runs(tmp_path: Path) -> None:
+def test_the_command_sweeps_all_sums_of_a_scenario_and_writes_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a fifth of the programs and lies, of which the test above tries others; docs/howto/dropout.md tries all."""
+    few(monkeypatch)
     file = tmp_path / "found.json"
     done = tacit("chaos", "xclp-digits", "--server", "--quick", "--schedules", 3, "--json", file, "--jobs", 1)
     assert done.exit_code == 0, done.output

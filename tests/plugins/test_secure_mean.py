@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
 from tacit.scenarios.running.runner import run
+from tests.chaos.test_lying_server import few
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,8 +37,10 @@ def test_secure_mean_runs_in_a_pool_and_from_its_run_folder(example: Path) -> No
 
 
 @pytest.mark.long
-def test_chaos_tries_a_lying_server_on_the_sum_of_secure_mean(example: Path) -> None:
-    output = tacit("chaos", "secure_mean.toml", "--server", "--quick", "--schedules", "2").output
+def test_chaos_tries_a_lying_server_on_the_sum_of_secure_mean(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few programs: `test_lying_server` tries the others on the same sum."""
+    few(monkeypatch)
+    output = tacit("chaos", "secure_mean.toml", "--server", "--quick", "--schedules", "2", "--jobs", "1").output
     assert "secure in miniature" in output and "min_clients 3" in output
 
 
