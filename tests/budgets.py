@@ -2,8 +2,8 @@
 
 The seconds of a test are those of its worker and of all processes that it began, so other work on the machine hardly
 changes them. A run of the tests prints them by folder, and names each folder that takes more than its budget. It does
-not fail for that. A budget is about one and a half times what the fast tests of the folder take on two idle cores, and
-twice what its long tests take, because a core that shares its caches and its clock is slower.
+not fail for that. A budget is about one and a half times what the folder takes on two idle cores, because a core that
+shares its caches and its clock is slower.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ FAST = {
 """The budgets of ``make test``, in seconds."""
 
 LONG = {
-    TOP: 450, "attacks": 40, "benchmarks": 60, "chaos": 500, "deployed": 300, "fuzz": 70, "mutants": 10, "on_ray": 250,
-    "parties": 20, "plugins": 110, "protocols": 250, "scenarios": 600, "sim": 30, "wheel": 160,
+    TOP: 280, "attacks": 30, "benchmarks": 50, "chaos": 480, "deployed": 190, "fuzz": 50, "mutants": 10, "on_ray": 80,
+    "parties": 15, "plugins": 140, "protocols": 225, "scenarios": 600, "sim": 35, "wheel": 110,
 }  # fmt: skip
 """The budgets of ``make test-long``, in seconds."""
 
