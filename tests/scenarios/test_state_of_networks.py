@@ -82,7 +82,7 @@ METHODS = (
     ["protocol.name=fedavg+mt", "data.labeled=0.5"],
     ["protocol.name=fedmatch", "data.labeled=0.5"],
     ["protocol.name=fedsiam", "data.labeled=0.5"],
-    ["protocol.name=fedprop", "data.labeled=0.5", "training.label_from=1"],
+    ["protocol.name=fedprop", "data.labeled=0.5", "training.label_from=1", "protocol.hamming=plaintext"],
 )
 NETWORKS = ("half", "lora", "bfloat", "lstm", "lazy", "bn")
 
