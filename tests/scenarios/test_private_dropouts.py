@@ -345,7 +345,6 @@ def test_a_sum_withstands_as_many_clients_as_the_run_says_if_some_have_no_labels
     """Private training calls clients without labels, too, so C and T are shares of all of them."""
     some = ["data.clients=20", "data.labeled=0.1", "data.partition=dirichlet:0.3", f"training.averaging={averaging}"]
     few = ["sum.corrupt_clients=0.2", "sum.tolerated_dropouts=0.1", "privacy.tolerated=0.1"]
-    scenario = load(private, [*some, *few, "training.rounds=1", "privacy.components=none"])
     kind, asked = SUMS[averaging], set[int]()
     limits = kind.limits
 
@@ -355,6 +354,7 @@ def test_a_sum_withstands_as_many_clients_as_the_run_says_if_some_have_no_labels
         return limits(self, called, joined)
 
     monkeypatch.setattr(kind, "limits", seen)
+    scenario = load(private, [*some, *few, "training.rounds=1", "privacy.components=none"])
     result = run(scenario, out=private.parent / "run")
     assert result.outcome == "completed" and result.equals_plaintext
     assert result.privacy is not None and "up to 4 clients together" in result.privacy.covers

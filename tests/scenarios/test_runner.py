@@ -310,7 +310,6 @@ def test_a_failed_run_has_every_event_up_to_the_error(
 
 
 def test_a_run_reads_its_data_once_and_lists_its_devices_once(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = load(quick, ['protocol.name="local"'])
     counts = Counter[str]()
     read, fill = splits._parts_of, Fleet.__init__
 
@@ -324,7 +323,7 @@ def test_a_run_reads_its_data_once_and_lists_its_devices_once(quick: Path, monke
 
     monkeypatch.setattr(splits, "_parts_of", counted_read)
     monkeypatch.setattr(Fleet, "__init__", counted_fill)
-    assert tacit.run(scenario, out=quick.parent / "run").outcome == "completed"
+    assert tacit.run(load(quick, ['protocol.name="local"']), out=quick.parent / "run").outcome == "completed"
     assert counts == {"data": 1, "fleet": 1}
 
 
