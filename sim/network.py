@@ -157,9 +157,9 @@ class LinkNetwork:
     """
 
     __slots__ = (
-        "__weakref__", "_barriers", "_conditions", "_copies", "_draws", "_endpoints", "_env", "_faults", "_flying",
-        "_hub", "_is_mesh", "_is_perfect", "_is_plain", "_is_reliable", "_is_tcp", "_ledger", "_links", "_loop",
-        "_lost", "_retired", "_seed", "_sent_again", "_taps", "_times", "_trace", "_transports", "in_flight",
+        "__dict__", "__weakref__", "_barriers", "_conditions", "_copies", "_draws", "_endpoints", "_env", "_faults",
+        "_flying", "_hub", "_is_mesh", "_is_perfect", "_is_plain", "_is_reliable", "_is_tcp", "_ledger", "_links",
+        "_loop", "_lost", "_retired", "_seed", "_sent_again", "_taps", "_times", "_trace", "_transports", "in_flight",
     )  # fmt: skip
 
     def __init__(

@@ -184,8 +184,8 @@ UNSEEN = (
     _bug(
         "a client signs sets that are too small for a coded mask",
         "protocols/sums/lightsecagg.py",
-        "if len(survivors) < least:\n            refuse",
-        "if len(survivors) < self.settings.min_clients:\n            refuse",
+        "if len(survivors) < least:\n            me.refuse",
+        "if len(survivors) < self.settings.min_clients:\n            me.refuse",
         f"{_LIGHTSECAGG}::test_clients_sign_no_set_of_fewer_survivors_than_a_sum_needs",
     ),
     _bug(

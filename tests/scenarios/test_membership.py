@@ -157,12 +157,13 @@ def test_only_recorded_messages_are_used(chance: Path, monkeypatch: pytest.Monke
         simulated = carry_out(self)
         self.server.model = bytes(len(self.server.model))
         for client in self.clients:
-            client.shard = client.settings = None
+            client._shard = client.settings = None
         return simulated
 
     with monkeypatch.context() as patched:
         patched.setattr(Simulation, "run", forget)
         forgotten = ran(chance, out="forgotten")
+    assert forgotten.outcome == "completed", forgotten.reason
     assert forgotten.vulnerability == honest.vulnerability
     record = honest.folder / "run.sqlite"
     assert attack(load(honest.folder), record) == honest.vulnerability

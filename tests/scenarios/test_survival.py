@@ -650,8 +650,7 @@ def test_an_availability_that_ends_most_runs_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("extra", [(), ("protocol.recovery=secure",), ("training.averaging=secagg+",)])
 def test_thresholds_that_no_run_can_reach_are_errors_in_every_protocol(extra: tuple[str, ...]) -> None:
     few = ["data.clients=5", "public.size=0.4", "sum.value_bits=16", *TINY[:4], *TINY[5:], *extra]
-    protocols = using(extra[0].partition("=")[0]) if extra else PROTOCOLS
-    for protocol in sorted(set(protocols) - {"flower"}):
+    for protocol in sorted({*(using(extra[0].partition("=")[0]) if extra else PROTOCOLS)} - {"flower"}):
         for key in BOUNDED:
             try:
                 loaded = read("xclp-digits", [*few, f"protocol.name={protocol}", f"{key}=50"])
