@@ -156,6 +156,7 @@ class LinkNetwork:
     need neither.
     """
 
+    # `__dict__`, as whoever looks on may put a method of its own in front of one of these.
     __slots__ = (
         "__dict__", "__weakref__", "_barriers", "_conditions", "_copies", "_draws", "_endpoints", "_env", "_faults",
         "_flying", "_hub", "_is_mesh", "_is_perfect", "_is_plain", "_is_reliable", "_is_tcp", "_ledger", "_links",

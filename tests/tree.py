@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 """The folders of modules, each of which imports only from those before it."""
 
-READERS = tuple(f"tests/test_{name}.py" for name in ("words", "declared", "typed_facts", "layers", "floors"))
+READERS = tuple(f"tests/test_{name}.py" for name in ("declared", "typed_facts", "layers", "floors"))
 """The test files that read the trees."""
 
 _Node = TypeVar("_Node", bound=ast.AST)

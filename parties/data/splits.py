@@ -563,7 +563,7 @@ def named(shards: Sequence[Shard]) -> Mapping[str, Shard]:
 
 
 def held(shards: Mapping[str, Shard], name: str) -> Held | Shard:
-    """How much the client `name` holds, where `shards` tells it without making the shard; else the shard."""
+    """The shard of the client `name`; where `shards` has its counts, these, and the shard is made when it is used."""
     found: Held | Shard = shards.held(name) if hasattr(shards, "held") else shards[name]
     return found
 

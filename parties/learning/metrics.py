@@ -1,5 +1,4 @@
-"""Metrics of predictions, by the formulas of scikit-learn: of a model's outputs, or of counts that several parties
-add.
+"""Metrics of predictions, all computed by scikit-learn: of a model's outputs, or of counts that several parties add.
 
 | metric | of classes |
 | --- | --- |
@@ -16,6 +15,7 @@ for those of tasks without classes, parties add metric times points: the result 
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,49 +107,50 @@ def of_outputs(outputs: NDArray[np.floating], labels: NDArray[Any]) -> dict[str,
 
 
 def counts_of(found: NDArray[Any], labels: NDArray[Any], classes: int) -> NDArray[np.int64]:
-    """How many points of each class are predicted to be of each class, int64 (C, C); labels of no class count not."""
-    within = (labels >= 0) & (labels < classes) & (found >= 0) & (found < classes)
-    cells = labels[within].astype(np.int64) * classes + found[within]
-    return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+    """How many points of each class are predicted to be of each class, int64 (C, C)."""
+    from sklearn.metrics import confusion_matrix
+
+    if not len(labels):
+        return np.zeros((classes, classes), np.int64)
+    counted: NDArray[np.int64] = confusion_matrix(labels, found, labels=range(classes)).astype(np.int64)
+    return counted
 
 
 def of_classes(counts: NDArray[np.int64]) -> dict[str, float]:
-    """Accuracy, balanced accuracy and macro F1 from counts (C, C); {} without points.
+    """Accuracy, balanced accuracy and macro F1 from counts (C, C); {} without points."""
+    from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
-    A class without points counts in the balanced accuracy not at all, and in macro F1 if it is predicted.
-    """
-    if not counts.any():
+    true, found, weights = _cells(counts)
+    if not len(true):
         return {}
-    right, true, found = _sums(counts)
-    there, seen = true > 0, true + found > 0
-    return {
-        "accuracy": float(right.sum() / counts.sum()),
-        "balanced_accuracy": float((right[there] / true[there]).mean()),
-        "macro_f1": float((2 * right[seen] / (true + found)[seen]).mean()),
-    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a class that is predicted and never there
+        return {
+            "accuracy": float(accuracy_score(true, found, sample_weight=weights)),
+            "balanced_accuracy": float(balanced_accuracy_score(true, found, sample_weight=weights)),
+            "macro_f1": float(f1_score(true, found, average="macro", sample_weight=weights, zero_division=0)),
+        }
 
 
 def by_class(counts: NDArray[np.int64], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Precision, recall, F1 and points of each class, by its name, from counts (C, C); {} without points.
+    """Precision, recall, F1 and points of each class, by its name, from counts (C, C)."""
+    from sklearn.metrics import precision_recall_fscore_support
 
-    A share of nothing is 0.
-    """
-    if not counts.any():
+    true, found, weights = _cells(counts)
+    if not len(true):
         return {}
-    right, true, found = _sums(counts)
-    columns = _shares(right, found), _shares(right, true), _shares(2 * right, true + found), true
+    columns = precision_recall_fscore_support(
+        true, found, labels=range(len(names)), sample_weight=weights, zero_division=0
+    )
     fields = ("precision", "recall", "f1", "points")
     rows = zip(*columns, strict=True)
     return {name: dict(zip(fields, map(float, row), strict=True)) for name, row in zip(names, rows, strict=True)}
 
 
-def _sums(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """How many points of each class are predicted rightly, how many there are, and how many are predicted to be."""
-    return counts.diagonal(), counts.sum(axis=1), counts.sum(axis=0)
-
-
-def _shares(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+def _cells(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Class, prediction and number of points of each cell that is not empty."""
+    true, found = np.nonzero(counts)
+    return true, found, counts[true, found]
 
 
 # Counts that parties send
