@@ -269,6 +269,32 @@ class Party(Lifecycle):
         """This incarnation's cryptographic randomness for the purpose `names` in this round and attempt."""
         return self.world.entropy(self.name, self.incarnation, self.round, self.attempt, *names)
 
+    # What must not be repeated: remembered on the disk, which survives a crash
+
+    def latest(self, what: str) -> tuple[int, int]:
+        """The latest (round, attempt) in which the party did `what`, in any incarnation; (0, 0) if never."""
+        round_number, attempt = self.disk.get("entered", {}).get(what, (0, 0))
+        return round_number, attempt
+
+    def once(self, what: str) -> bool:
+        """Record that the party does `what` in this attempt; return false if it did so in this attempt or a later
+        one."""
+        now = (self.round, self.attempt)
+        if now <= self.latest(what):
+            return False
+        self.disk["entered"] = self.disk.get("entered", {}) | {what: now}
+        return True
+
+    def once_a_round(self, what: str, refused: str) -> bool:
+        """Record that the party does `what` in this round; return false if it did so in this round or a later one.
+
+        The trace then says that it has `refused` to, such as "sign: it has signed".
+        """
+        if self.latest(what)[0] >= self.round or not self.once(what):
+            self.refuse(f"{refused} already, and once a round is all")
+            return False
+        return True
+
     def refuse(self, what: str) -> None:
         """Trace that the party refuses to do `what`: a text, or the reason (`outcome.Reason`) of a protocol."""
         what = in_number(what) if type(what) is str else what

@@ -10,11 +10,12 @@ from typing import Any
 from unittest.mock import patch
 
 from tacit.benchmarks.attacks.finding import Finding, exposes, share
+from tacit.parties.party import Party
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
-from tacit.protocols.sums import dealing, refusal, secure_sum
+from tacit.protocols.sums import refusal, secure_sum
 from tacit.protocols.xclp import xclp
 from tacit.scenarios.chaos.server_lies import Program, fixed
 from tacit.scenarios.chaos.server_noise import Asking, ask
@@ -103,8 +104,8 @@ def noisy_sums_again(quick: bool = False) -> Finding:
         stack = ExitStack()
         stack.enter_context(patch.object(cells, "release", lambda *_: None))
         stack.enter_context(patch.object(secure_sum, "_may_begin", lambda me, number: True))
-        for module in (secure_sum, dealing):
-            stack.enter_context(patch.object(module, "enter", lambda *_: True))
+        once, repeated = Party.once, ("deal", "sum.mask", refusal.MASKED)
+        stack.enter_context(patch.object(Party, "once", lambda me, what: what in repeated or once(me, what)))
         return stack
 
     changes = ["data.clients=4", "protocol.min_clients=3", "cells.count=4", "cells.steps=1", "protocol.deadline=10s"]

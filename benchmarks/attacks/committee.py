@@ -67,7 +67,7 @@ def two_sets(quick: bool = False) -> Finding:
     client/4 does not sign a set without itself, but three members are enough.
     """
     program = f"{_BEGIN}; left {_ALL}; left 0 1 2 3 to {_ALL}"
-    return by_rank("two sets for a committee", "server: the vector of one client", _SUM, program, forgetful(committee))
+    return by_rank("two sets for a committee", "server: the vector of one client", _SUM, program, forgetful())
 
 
 def one_set_and_a_part(quick: bool = False) -> Finding:

@@ -63,7 +63,7 @@ def two_sets(quick: bool = False) -> Finding:
     """All clients are shown a set of all, then one without client/0; the difference of the sums is its mask."""
     program = f"start {_ALL}; left {_ALL}; left {_OTHERS}"
     sought = "server: the vector of one client"
-    return by_rank("two sets for coded masks", sought, _SUM, program, forgetful(lightsecagg))
+    return by_rank("two sets for coded masks", sought, _SUM, program, forgetful())
 
 
 _PART = 160

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from unittest.mock import patch
 
 from tacit.parties.client import Client
+from tacit.parties.party import Party
 from tacit.protocols.sums import consistency, dealing, secure_sum
 from tacit.protocols.sums.opening import Dealt
 
@@ -20,12 +20,9 @@ class Forgetful(Dealt):
 
 
 @contextmanager
-def forgetful(sum_module: ModuleType) -> Iterator[None]:
-    """Make clients of that sum sign and answer whatever they are shown, as often as they are asked."""
-    with (
-        patch.object(sum_module, "once_a_round", lambda *_: True),
-        patch.object(consistency, "once_a_round", lambda *_: True),
-    ):
+def forgetful() -> Iterator[None]:
+    """Make clients of a sum sign and answer whatever they are shown, as often as they are asked."""
+    with patch.object(Party, "once_a_round", lambda *_: True):
         yield
 
 

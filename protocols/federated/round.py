@@ -64,7 +64,7 @@ from tacit.protocols.outcome import Abort, Reason, Withdrawn
 from tacit.protocols.parts import Among, Opening, Part, Step
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.rounds.rounds import SPENT, STANDSTILL, Enrolled, copied
-from tacit.protocols.sums.refusal import END, MASKED, latest, may_answer
+from tacit.protocols.sums.refusal import END, MASKED, may_answer
 from tacit.protocols.values import values_of
 from tacit.sim.setting_error import SettingError
 from tacit.sim.shares import rounded_up
@@ -484,7 +484,7 @@ class TrainingServer(FedAvgServer):
         if self.settings.averaging.individual or number > self.settings.rounds:
             return ""
         before, digests = self._begun_with
-        if before and latest(self, MASKED)[0] == before:
+        if before and self.latest(MASKED)[0] == before:
             self._summed = {**self._summed, **dict.fromkeys(digests, before)}
         for additions, _ in itertools.groupby(self.clients, self._additions):
             found = self._summed.get(self._digest(additions))
@@ -529,7 +529,7 @@ class TrainingServer(FedAvgServer):
             averages = await settings.hiding.server(self, left, settings.expected_in(self.round), *limits)
         except Abort:
             if noise is not None:
-                masked = latest(self, MASKED)[0] == self.round
+                masked = self.latest(MASKED)[0] == self.round
                 own = noise.after(self.noise_counted).unopened if masked else noise.variance
                 self.noise_counted = (*self.noise_counted, own)
             raise

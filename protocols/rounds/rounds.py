@@ -41,7 +41,7 @@ from tacit.parties.registered import Resting
 from tacit.parties.server import Server
 from tacit.protocols.outcome import Abort, Overtaken, Reason, Withdrawn
 from tacit.protocols.parts import Part, Step
-from tacit.protocols.sums.refusal import MASKED, latest
+from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import BadValues
 from tacit.sim.wire import Message
 from tacit.sim.world import World
@@ -450,7 +450,7 @@ class RoundsServer(Server, Generic[S, R]):
             record = await self.run_round(number, began, members)
         except Abort as abort:
             record = self.record_type(number, began, members, abort.reason)
-            if number < self.last_round and latest(self, MASKED)[0] == number:
+            if number < self.last_round and self.latest(MASKED)[0] == number:
                 self.disk[_OVER] = True
                 self.aborted = Reason(_LOST_FOR_GOOD, number=number, why=abort.reason)
                 self.dismiss(self.clients, self.aborted, aborted=True)

@@ -78,7 +78,7 @@ from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, sum_masked
+from tacit.protocols.sums.refusal import MASKED, carries, may_mask_once, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow, unknown
@@ -298,7 +298,7 @@ class _Taking(consistency.Signer):
         me, names = self.me, self.group.names
         with values_of(me, me.server, "SharesWanted"):
             dealers = named(wanted.clients, names)
-        if not enter(me, "sum.hold"):
+        if not me.once("sum.hold"):
             me.refuse("report its shares: it has in this attempt")
             return
         with me.step("sum.hold"):
@@ -327,7 +327,7 @@ class _Taking(consistency.Signer):
             me.refuse(f"sign: {len(left[1])} survivors are fewer than {self.fewest}")
         elif missing:
             me.refuse(f"sign: shares of {', '.join(missing)} were not received")
-        elif once_a_round(me, "sum.sign", "sign: it has signed"):
+        elif me.once_a_round("sum.sign", "sign: it has signed"):
             with me.step("sum.sign"):
                 await consistency.sign(me, self.identities, *left)
             self.signed = left
@@ -514,7 +514,7 @@ class ByCommittee(Sum):
             note = f"committee: {', '.join(members)}"
             me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
             me.broadcast(names, CommitteeStart())
-            enter(me, MASKED)
+            me.once(MASKED)
             sent = (await me.collect(SharesSent, names, deadline=settings.deadline)).answers
             _leave_out(me, [name for name in names if name not in sent], settings)
             dealers = tuple(name for name in names if name in sent)

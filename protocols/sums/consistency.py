@@ -26,7 +26,6 @@ from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, signing_colluding, title_of
 from tacit.protocols.parts import Among, Choice, Part, Step
 from tacit.protocols.setup import Group
-from tacit.protocols.sums.refusal import once_a_round
 from tacit.protocols.values import BadValues, values_of
 from tacit.sim.streams import derive
 from tacit.sim.wire import Message
@@ -154,7 +153,7 @@ class Signer:
         with me.step("sum.reveal"):
             if not await is_agreed(
                 me, self.identities, shown, *self.signed, signed.titles if signed else {}, self.quorum, self._signers()
-            ) or not once_a_round(me, "sum.reveal", "open the sum: it has answered"):
+            ) or not me.once_a_round("sum.reveal", "open the sum: it has answered"):
                 return
             await self._open(self.signed[1])
         self.done = True

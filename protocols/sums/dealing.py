@@ -50,7 +50,6 @@ from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_si
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors, personal_key
-from tacit.protocols.sums.refusal import enter
 from tacit.protocols.values import announced, values_of, with_usable_keys
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy, derive
@@ -84,7 +83,7 @@ class DealtKeys(Message):
 
 def may_deal(me: Client) -> bool:
     """Record that `me` deals in this attempt; return false and trace a refusal if it has dealt already."""
-    if enter(me, "deal"):
+    if me.once("deal"):
         return True
     me.refuse("deal its keys twice in one attempt")
     return False

@@ -60,7 +60,7 @@ from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import carries, enter
+from tacit.protocols.sums.refusal import carries
 from tacit.protocols.sums.sum import WITH_SIGNING_KEYS
 from tacit.protocols.values import understood, values_of
 from tacit.sim.hollow import blank, hollow
@@ -385,7 +385,7 @@ async def _with_key(
     ring, dealers, least = _roles(former, count)
     receivers, identities = ring.decryptors, ring.identities(me, long_term)
     own_shares: list[bytes] = []
-    if me.name in dealers and (not former.decryptors or former.share) and enter(me, "key"):
+    if me.name in dealers and (not former.decryptors or former.share) and me.once("key"):
         work = {"p256.generator-power": least}
         commitments, own_shares = await me.compute(
             work, elgamal.deal, former.share, least, len(receivers), me.entropy("decryptors' key")

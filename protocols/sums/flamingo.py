@@ -106,7 +106,7 @@ from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, may_mask_once, once_a_round, sum_masked
+from tacit.protocols.sums.refusal import MASKED, may_mask_once, sum_masked
 from tacit.protocols.sums.round_graph import Round, drawn_sums
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
@@ -251,7 +251,7 @@ class _Part:
             me.refuse(f"sign labels: {problem}")
         elif me.name not in survivors:  # so q - t honest clients, at least t + 1, are in whatever is opened
             me.refuse("sign labels: it is out by them")
-        elif once_a_round(me, "sum.agree", "sign labels: it has signed some"):
+        elif me.once_a_round("sum.agree", "sign labels: it has signed some"):
             self.labels = survivors
             with me.step("sum.agree"):
                 identities = now.ring.identities(me, self.identities)
@@ -296,7 +296,7 @@ class _Part:
             if not await me.compute(work, elgamal.are_bound, ring.key, asked.seeds, contexts):
                 me.refuse("decrypt: a ciphertext is not of its pair and round")
                 return
-            if not once_a_round(me, "sum.reveal", "open a sum: it has answered"):
+            if not me.once_a_round("sum.reveal", "open a sum: it has answered"):
                 return
             texts = await opened(
                 me, ring, dict(zip(survivors, asked.shares, strict=True)), "seed share", SHARE, ring.generation
@@ -622,7 +622,7 @@ class Flamingo(Sum):
             note = f"decryptors: {', '.join(ring.decryptors)}"
             me.world.note("metric", me.name, step=me.step_name, note=note, fact=Fact.CHOSEN)
             me.broadcast(present, RoundBegins())
-            enter(me, MASKED)
+            me.once(MASKED)
             sent = (await me.collect(MaskedVector, present, deadline=settings.deadline)).answers
             vectors: dict[str, Ring] = understood(me, sent, lambda name, message: _read(now, name, message, settings))
             without_silent(me, present, vectors, settings.deadline)

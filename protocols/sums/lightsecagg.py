@@ -79,7 +79,7 @@ from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, carries, enter, may_mask_once, once_a_round, sum_masked
+from tacit.protocols.sums.refusal import MASKED, carries, may_mask_once, sum_masked
 from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
@@ -229,7 +229,7 @@ class _Taking(consistency.Signer):
             missing = [name for name in survivors if name not in self.pieces]
             if missing:
                 me.refuse(f"sign: pieces of {', '.join(missing)} were not received")
-            elif once_a_round(me, "sum.agree", "sign: it has signed"):
+            elif me.once_a_round("sum.agree", "sign: it has signed"):
                 await consistency.sign(me, self.identities, names, survivors)
                 self.signed = names, survivors
 
@@ -378,7 +378,7 @@ class LightSecAgg(Sum):
             require(len(names), "clients", settings.min_clients)
             me.advance(me.round, me.attempt + 1)
             me.broadcast(names, CodedStart())
-            enter(me, MASKED)
+            me.once(MASKED)
             sent = (await me.collect(CodedVector, names, deadline=settings.deadline)).answers
             vectors = understood(me, sent, lambda name, vector: _numbers(vector.values, settings.dimension))
             survivors = without_silent(me, names, vectors, settings.deadline)

@@ -1,8 +1,7 @@
 """What a client refuses to do twice, so that no server learns more of its values than a protocol states.
 
-The trace names each refusal (`Party.refuse`); the client does not answer, and continues. The round and attempt of
-actions that must not be repeated are stored on its disk: neither another call of a protocol nor a crash makes it
-forget.
+The trace names each refusal (`Party.refuse`); the client does not answer, and continues. `Party.once` stores the round
+and attempt of actions that must not be repeated: neither another call of a protocol nor a crash makes a client forget.
 """
 
 import hashlib
@@ -16,12 +15,9 @@ __all__ = [
     "END",
     "MASKED",
     "carries",
-    "enter",
     "is_of_round",
-    "latest",
     "may_answer",
     "may_mask_once",
-    "once_a_round",
     "sum_done",
     "sum_masked",
 ]
@@ -31,9 +27,6 @@ MASKED = "ask for masked values"
 
 END = "the end of a sum"
 """The place where a client rests after its part in a sum."""
-
-Stamp = tuple[int, int]
-"""A round and an attempt."""
 
 
 def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> bool:
@@ -45,32 +38,6 @@ def carries(me: Party, sizes: Callable[[int], Any], names: Sequence[str]) -> boo
         sizes(len(names))
     except NotCarried as error:
         me.refuse(f"take part in a sum: {error}")
-        return False
-    return True
-
-
-def latest(me: Party, what: str) -> Stamp:
-    """The latest (round, attempt) in which `me` entered `what`, in any incarnation; (0, 0) if none."""
-    round_number, attempt = me.disk.get("entered", {}).get(what, (0, 0))
-    return round_number, attempt
-
-
-def enter(me: Party, what: str) -> bool:
-    """Record that `me` does `what` in this attempt. Returns false if it has done so in this attempt or a later one."""
-    now = (me.round, me.attempt)
-    if now <= latest(me, what):
-        return False
-    me.disk["entered"] = me.disk.get("entered", {}) | {what: now}
-    return True
-
-
-def once_a_round(me: Party, what: str, refused: str) -> bool:
-    """Record that `me` does `what` in this round. Returns false if it has done so in this round or a later one.
-
-    The trace then says that it has `refused` to, such as "sign: it has signed".
-    """
-    if latest(me, what)[0] >= me.round or not enter(me, what):
-        me.refuse(f"{refused} already, and once a round is all")
         return False
     return True
 
@@ -90,7 +57,7 @@ def may_mask_once(me: Party, number: int, names: Sequence[str], least: int) -> b
 
     If not, the trace says why: also where `names`, who take part, are fewer than `least`.
     """
-    masked_in, _ = latest(me, "sum.mask")
+    masked_in, _ = me.latest("sum.mask")
     if me.round != number:
         me.refuse(f"begin a sum of round {me.round}: its vector is of round {number}")
     elif masked_in >= number:
@@ -98,7 +65,7 @@ def may_mask_once(me: Party, number: int, names: Sequence[str], least: int) -> b
     elif len(names) < least:
         me.refuse(f"take part in a sum: {len(names)} clients are fewer than {least}")
     else:
-        return enter(me, "deal") and enter(me, "sum.mask")
+        return me.once("deal") and me.once("sum.mask")
     return False
 
 
@@ -131,6 +98,6 @@ def sum_done(me: Party) -> None:
     """Store that the sum with the latest masked values of `me` was reported as done."""
     summed = me.disk.get(_SUMMED, {})
     for digest, (number, _) in summed.items():
-        if number == latest(me, "sum.mask")[0]:
+        if number == me.latest("sum.mask")[0]:
             me.disk[_SUMMED] = summed | {digest: (number, True)}
             return

@@ -51,7 +51,6 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.sums.masking import Ring
-from tacit.protocols.sums.refusal import once_a_round
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message
@@ -168,7 +167,7 @@ def _reveal(me: Client, noise: Distributed, seeds: Seeds, clients: int, survivor
     left = len(set(survivors))
     if not noise.least_left(clients) <= left <= clients:
         me.refuse(f"reveal seeds of noise: {clients - left} of {clients} clients are lost, more than may be")
-    elif once_a_round(me, "noise.reveal", "reveal seeds of noise: it has"):
+    elif me.once_a_round("noise.reveal", "reveal seeds of noise: it has"):
         _count(me, noise, noise.left(clients, left))
         if revealed := seeds.revealed(noise.removable(clients, left)):
             me.send(me.server, NoiseSeeds(revealed))

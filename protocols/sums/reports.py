@@ -96,7 +96,7 @@ from tacit.protocols.sums.batch import (
 )
 from tacit.protocols.sums.helper import SEALING_BYTES, from_helper
 from tacit.protocols.sums.keys import CollusionKeys
-from tacit.protocols.sums.refusal import MASKED, enter
+from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
 from tacit.sim.wire import Message
@@ -396,8 +396,8 @@ async def _count(
         accepted = tuple(name for name, problem in problems.items() if not problem)
         require(len(accepted), "clients with valid reports", least)
     with me.step("report.collect"):
-        enter(me, MASKED)
-        if not enter(me, "report.collect"):
+        me.once(MASKED)
+        if not me.once("report.collect"):
             raise Abort("the sum of round {number} was asked for before", number=me.round)
         late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
                 if problems[name] and not by_helper]  # fmt: skip

@@ -74,7 +74,7 @@ from tacit.protocols.sums import consistency, dealing, neighbours, opening, remo
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, latest, sum_masked
+from tacit.protocols.sums.refusal import MASKED, sum_masked
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
@@ -222,7 +222,7 @@ async def client(
             continue  # what follows a SumStart that was refused
         elif isinstance(answer, ChunkWanted):
             _check(me, vector, dealt, settings)
-            first = enter(me, "sum.mask")
+            first = me.once("sum.mask")
             if first:
                 sum_masked(me)
             with me.step("sum.mask"):
@@ -265,7 +265,7 @@ def _with_noise(me: Client, dealt: opening.Dealt | None, settings: Settings) -> 
 def _may_begin(me: Client, number: int) -> bool:
     """Return true if the vector of round `number` may be summed in the attempt that has begun; if not, trace the
     reason."""
-    masked_in, attempt = latest(me, "sum.mask")
+    masked_in, attempt = me.latest("sum.mask")
     if me.round != number:
         me.refuse(f"begin a sum of round {me.round}: its vector is of round {number}")
     elif masked_in >= number:
@@ -339,7 +339,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             candidates = await _with_shares(me, attempt, settings)
             if candidates == attempt.names:
                 break
-        enter(me, MASKED)
+        me.once(MASKED)
         survivors, ring = await _gather_chunks(me, attempt.names, settings)
         found = await opening.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
         if not found.signed:

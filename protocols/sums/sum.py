@@ -32,7 +32,7 @@ from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, Seali
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
-from tacit.protocols.sums.refusal import END, MASKED, enter, may_mask_once, sum_done, sum_masked
+from tacit.protocols.sums.refusal import END, MASKED, may_mask_once, sum_done, sum_masked
 from tacit.protocols.values import understood
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
@@ -372,7 +372,7 @@ class Sum(Part):
         `read` raises ValueError for invalid content. Raises Abort if too few clients are left.
         """
         if kind in self.masked:
-            enter(me, MASKED)  # if there is no sum of them, no round may begin as this one
+            me.once(MASKED)  # if there is no sum of them, no round may begin as this one
         sent = await me.collect(kind, names, deadline=settings.deadline)
         found = understood(me, sent.answers, lambda name, message: read(message))
         return {name: found[name] for name in self.left_of(me, names, found, settings)}

@@ -48,7 +48,7 @@ from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.sums.opening import Survivors, without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, is_of_round
+from tacit.protocols.sums.refusal import MASKED, is_of_round
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES
 from tacit.sim.streams import derive
@@ -192,7 +192,7 @@ class Restart:
             number = number or me.round
             if not is_of_round(me, number):
                 continue
-            if not enter(me, "rowsums.mask"):  # two sets under the same masks would give the masks away
+            if not me.once("rowsums.mask"):  # two sets under the same masks would give the masks away
                 me.refuse("mask for a second set in one attempt")
                 continue
             with values_of(me, me.server, "Summing"):
@@ -239,7 +239,7 @@ class Restart:
             for blocks in values.values():
                 for name, block in blocks.items():
                     sums[name] += block
-            enter(me, MASKED)  # a client that gets its rows over two sets of the others learns what sets them apart
+            me.once(MASKED)  # a client that gets its rows over two sets of the others learns what sets them apart
             for name, total in sums.items():
                 me.send(name, SummedRows(joined([total])))
         return names

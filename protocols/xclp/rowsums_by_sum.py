@@ -53,7 +53,6 @@ from tacit.protocols.promises import Promise
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.helper import HelperCalled
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, SignedKey, joined, masks, masks_work, parted, read
-from tacit.protocols.sums.refusal import enter
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
 from tacit.protocols.sums.summing import Chosen
 from tacit.protocols.sums.whole import Whole
@@ -131,7 +130,7 @@ class BySum:
         if problem := least.problem(names):
             me.refuse(f"take part in a sum: {problem}")
             raise Withdrawn(problem)
-        if not enter(me, "rowsums.mask"):  # two sets under the same masks would give the masks away
+        if not me.once("rowsums.mask"):  # two sets under the same masks would give the masks away
             me.refuse(problem := "mask for a second set in one attempt")
             raise Withdrawn(problem)
         having = [name for name in names if least.counted is None or name in least.counted]

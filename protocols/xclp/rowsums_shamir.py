@@ -55,7 +55,7 @@ from tacit.protocols.sums import dealing, opening
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, enter, is_of_round
+from tacit.protocols.sums.refusal import MASKED, is_of_round
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
 from tacit.sim.hollow import filled, hollow
@@ -197,7 +197,7 @@ class Shamir:
             for j, masked in zip(survivors, signed, strict=True):
                 for i, mask in zip((i for i in survivors if i != j), masked, strict=True):
                     sums[i] += values[j][i] - mask
-            enter(me, MASKED)
+            me.once(MASKED)
             for i, block in sums.items():
                 me.send(i, SummedRows(joined([block])))
         return survivors

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tacit import load
 from tacit.parties.client import Client
 from tacit.parties.device import Device
+from tacit.parties.party import Party
 from tacit.protocols import ledger
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
@@ -23,7 +24,6 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, masking, neighbours, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import OwnKeys
 from tacit.protocols.sums.opening import Dealt
-from tacit.protocols.sums.refusal import latest
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
@@ -121,7 +121,7 @@ def masks_in_every_attempt(plant: pytest.MonkeyPatch) -> None:
 def later_round(plant: pytest.MonkeyPatch) -> None:
     """A client masks the vector of one round in another, whose beginning it does not let wait."""
     plant.setattr(secure_sum.SumStart, "in_round", False)
-    plant.setattr(secure_sum, "_may_begin", lambda me, number: latest(me, "sum.mask")[0] < me.round)
+    plant.setattr(secure_sum, "_may_begin", lambda me, number: me.latest("sum.mask")[0] < me.round)
 
 
 def same_model(plant: pytest.MonkeyPatch) -> None:
@@ -143,16 +143,14 @@ def forgotten_in_a_crash(plant: pytest.MonkeyPatch) -> None:
     def latest_of(me: Any, what: str) -> tuple[int, int]:
         return me.__dict__.get("entered", {}).get(what, (0, 0))
 
-    def enter(me: Any, what: str) -> bool:
+    def once(me: Any, what: str) -> bool:
         if (me.round, me.attempt) <= latest_of(me, what):
             return False
         me.entered = me.__dict__.get("entered", {}) | {what: (me.round, me.attempt)}
         return True
 
-    for module in (secure_sum, refusal):
-        plant.setattr(module, "latest", latest_of)
-        plant.setattr(module, "enter", enter)
-    plant.setattr(dealing, "enter", enter)
+    plant.setattr(Party, "latest", latest_of)
+    plant.setattr(Party, "once", once)
 
 
 def no_personal_mask(plant: pytest.MonkeyPatch) -> None:
@@ -283,8 +281,8 @@ def no_ledger(plant: pytest.MonkeyPatch) -> None:
     """Clients do not consult the ledger, and a vector is used in any number of sums."""
     for module in (cells, cotraining, xclp, ledger):
         plant.setattr(module, "release", lambda *_: None)
-    for module in (secure_sum, dealing):
-        plant.setattr(module, "enter", lambda *_: True)
+    once, repeated = Party.once, ("deal", "sum.mask", refusal.MASKED)
+    plant.setattr(Party, "once", lambda me, what: what in repeated or once(me, what))
     plant.setattr(secure_sum, "_may_begin", lambda me, number: True)
 
 

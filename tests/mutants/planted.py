@@ -162,9 +162,9 @@ PLANTED = (
     ),
     Bug(
         "a client masks a second time in one attempt",
-        "protocols/sums/refusal.py",
-        "    if now <= latest(me, what):\n",
-        "    if now < latest(me, what):\n",
+        "parties/party.py",
+        "        if now <= self.latest(what):\n",
+        "        if now < self.latest(what):\n",
         "xclp, plaintext, shamir, mesh, three rounds",
         ("tests/protocols/test_refusals.py",),
     ),

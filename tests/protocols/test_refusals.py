@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tacit.benchmarks.attacks.sums import pair_secrets
 from tacit.parties.client import Client, DismissedError
 from tacit.parties.data.splits import Shard
-from tacit.parties.party import NoAnswer
+from tacit.parties.party import NoAnswer, Party
 from tacit.parties.playing import play
 from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum
@@ -28,7 +29,7 @@ from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import enter, may_answer, sum_done, sum_masked
+from tacit.protocols.sums.refusal import may_answer, sum_done, sum_masked
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.values import BadValues
@@ -505,7 +506,8 @@ def test_masked_values_of_a_basis_are_given_again_only_once_their_sum_was_report
     notes: list[str] = []
     me: Any = SimpleNamespace(refuse=notes.append, disk={}, round=1, attempt=1)
     assert may_answer(me, b"consensus", again_once_done=True)
-    assert enter(me, "sum.mask")
+    me.latest = partial(Party.latest, me)
+    assert Party.once(me, "sum.mask")
     sum_masked(me)
     me.round = 2
     for again in (False, True):

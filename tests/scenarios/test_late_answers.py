@@ -59,7 +59,7 @@ def test_clients_refuse_a_server_that_continues_after_a_lost_sum(
     name: str, changes: list[str], step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr(rounds, "latest", lambda me, what: (0, 0))
+    monkeypatch.setattr(rounds.RoundsServer, "latest", lambda me, what: (0, 0))
     monkeypatch.setattr(TrainingServer, "standstill", lambda self, number: "")
     result = run_with_late_answers(name, changes, step, tmp_path / "run")
     assert masking_rounds(result) == {1}
