@@ -14,7 +14,7 @@ another attempt, after a crash, and in a deployed client that was started again.
 
 The client knows from the scenario how many rounds there are, and refuses a call to a later one (`rounds`). Labels sent
 as answers need no entry: they follow from a secret that lasts (`randomised`). Rounds of secure averaging have further
-rules in `tacit.protocols.sums.refusal`: a client's masked values go into one sum of a round.
+rules in `tacit.protocols.sums.sum`: a client's masked values go into one sum of a round.
 """
 
 import hashlib

@@ -78,8 +78,18 @@ from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import MASKED, carries, may_mask_once, sum_masked
-from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
+from tacit.protocols.sums.refusal import MASKED
+from tacit.protocols.sums.sum import (
+    STEPS,
+    WITH_SIGNING_KEYS,
+    Requests,
+    Sum,
+    SumSettings,
+    Total,
+    carries,
+    may_mask_once,
+    sum_masked,
+)
 from tacit.protocols.values import first_understood, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow, unknown
 from tacit.sim.setting_error import Problem

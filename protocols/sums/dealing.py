@@ -17,7 +17,7 @@ personal seed. For a lost client, t clients reveal the second key, so that its p
 for another, the seed, so that its personal mask can. Both together would reveal the client's values: a client answers
 one U3 an attempt, with one kind of share for each client.
 
-A client enforces its own protection by refusals (`refusal`). It deals once in a round and attempt, also if it is called
+A client enforces its own protection by refusals (`sum`). It deals once in a round and attempt, also if it is called
 again or comes back after a crash, among an A of clients that it knows from the set-up. It computes t itself, always
 more than (|A| + C) / 2. A and U3 have at least the agreed smallest number of clients, and C + 2, and U3 at least t
 clients of A. The seals of the shares are bound to A and its second keys: a client shown another A can open none of

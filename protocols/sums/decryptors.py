@@ -60,8 +60,7 @@ from tacit.protocols.setup import KEYS_ON_DISK, STEPS, Group, SetUp
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.members import SigningKeys, bits, drawn, exceeded_by, named
-from tacit.protocols.sums.refusal import carries
-from tacit.protocols.sums.sum import WITH_SIGNING_KEYS
+from tacit.protocols.sums.sum import WITH_SIGNING_KEYS, carries
 from tacit.protocols.values import understood, values_of
 from tacit.sim.hollow import blank, hollow
 from tacit.sim.streams import derive

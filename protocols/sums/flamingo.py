@@ -106,9 +106,9 @@ from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, may_mask_once, sum_masked
+from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.round_graph import Round, drawn_sums
-from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
+from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total, may_mask_once, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.setting_error import Problem

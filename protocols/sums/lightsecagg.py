@@ -79,8 +79,18 @@ from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
-from tacit.protocols.sums.refusal import MASKED, carries, may_mask_once, sum_masked
-from tacit.protocols.sums.sum import STEPS, WITH_SIGNING_KEYS, Requests, Sum, SumSettings, Total
+from tacit.protocols.sums.refusal import MASKED
+from tacit.protocols.sums.sum import (
+    STEPS,
+    WITH_SIGNING_KEYS,
+    Requests,
+    Sum,
+    SumSettings,
+    Total,
+    carries,
+    may_mask_once,
+    sum_masked,
+)
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown
 from tacit.sim.setting_error import Problem

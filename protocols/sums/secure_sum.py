@@ -74,8 +74,8 @@ from tacit.protocols.sums import consistency, dealing, neighbours, opening, remo
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, sum_masked
-from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total
+from tacit.protocols.sums.refusal import MASKED
+from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total, sum_masked
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
 from tacit.sim.setting_error import Problem

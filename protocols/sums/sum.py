@@ -20,7 +20,7 @@ from tacit.parties.server import Dismissed, Server
 from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode, encode
-from tacit.protocols.crypto.quorum import NOBODY, Assumed, limit_of
+from tacit.protocols.crypto.quorum import NOBODY, Assumed, NotCarried, limit_of
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
@@ -32,13 +32,16 @@ from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, Seali
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
-from tacit.protocols.sums.refusal import END, MASKED, may_mask_once, sum_done, sum_masked
+from tacit.protocols.sums.refusal import CALLED, END, MASKED, SUMMED
 from tacit.protocols.values import understood
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 from tacit.sim.world import World
 
-__all__ = ["STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total"]
+__all__ = [
+    "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total", "carries", "may_mask_once",
+    "sum_done", "sum_masked",
+]  # fmt: skip
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -50,6 +53,56 @@ STEPS = (
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
 )
+
+
+# What a client refuses, and what it stores on its disk so that it can
+
+
+def carries(me: Client, sizes: Callable[[int], Any], names: Sequence[str]) -> bool:
+    """True if a sum among `names`, who joined, carries the clients that may collude; if not, the trace says why.
+
+    `sizes` raises NotCarried for a number of clients that does not.
+    """
+    try:
+        sizes(len(names))
+    except NotCarried as error:
+        me.refuse(f"take part in a sum: {error}")
+        return False
+    return True
+
+
+def may_mask_once(me: Client, number: int, names: Sequence[str], least: int) -> bool:
+    """True if `me` may send its values in the sum that has begun, the only one of round `number` in which it does.
+
+    If not, the trace says why: also where `names`, who take part, are fewer than `least`.
+    """
+    masked_in, _ = me.latest("sum.mask")
+    if me.round != number:
+        me.refuse(f"begin a sum of round {me.round}: its vector is of round {number}")
+    elif masked_in >= number:
+        me.refuse(f"begin a sum: it has sent masked values in round {masked_in}")
+    elif len(names) < least:
+        me.refuse(f"take part in a sum: {len(names)} clients are fewer than {least}")
+    else:
+        return me.once("deal") and me.once("sum.mask")
+    return False
+
+
+def sum_masked(me: Party) -> None:
+    """Store the basis of masked values, before the first ones of a sum are sent (`refusal.may_answer` reads it)."""
+    me.disk[SUMMED] = me.disk.get(SUMMED, {}) | {me.disk.get(CALLED, b""): (me.round, False)}
+
+
+def sum_done(me: Party) -> None:
+    """Store that the sum with the latest masked values of `me` was reported as done."""
+    summed = me.disk.get(SUMMED, {})
+    for digest, (number, _) in summed.items():
+        if number == me.latest("sum.mask")[0]:
+            me.disk[SUMMED] = summed | {digest: (number, True)}
+            return
+
+
+# The object
 
 
 @dataclass(frozen=True)

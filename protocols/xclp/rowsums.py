@@ -48,7 +48,7 @@ from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.sums.opening import Survivors, without_silent
-from tacit.protocols.sums.refusal import MASKED, is_of_round
+from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import announced, understood, values_of
 from tacit.protocols.xclp.recipe import RECIPES
 from tacit.sim.streams import derive
@@ -67,6 +67,7 @@ __all__ = [
     "SummedRows",
     "Summing",
     "blocks_of",
+    "is_of_round",
     "own_purpose",
     "rows_among",
 ]
@@ -160,6 +161,16 @@ class Candidates:
     def blocks(self, names: Sequence[str]) -> list[Block]:
         """The blocks of a sum among `names`."""
         return blocks_of(names, self.rows, self.classes)
+
+
+def is_of_round(me: Client, number: int) -> bool:
+    """Return true if `me` is still in round `number`, that of its keys; if not, trace the refusal.
+
+    Keys are derived from the set-up and the attempt's number: in a later round the same number would repeat them.
+    """
+    if me.round != number:
+        me.refuse(f"begin a sum of round {me.round}: its keys are of round {number}")
+    return me.round == number
 
 
 class SecureRowSums(Protocol):

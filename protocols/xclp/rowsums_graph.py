@@ -53,7 +53,7 @@ from tacit.protocols.sums import dealing, neighbours, opening
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.dealing import Circle
 from tacit.protocols.sums.opening import SHARE
-from tacit.protocols.sums.refusal import carries
+from tacit.protocols.sums.sum import carries
 from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates
 from tacit.protocols.xclp.rowsums_shamir import Shamir

@@ -55,9 +55,19 @@ from tacit.protocols.sums import dealing, opening
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.opening import without_silent
-from tacit.protocols.sums.refusal import MASKED, is_of_round
+from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import understood, values_of
-from tacit.protocols.xclp.rowsums import MASK, UNMASK, Candidates, MaskedRows, Scores, SummedRows, Summing, own_purpose
+from tacit.protocols.xclp.rowsums import (
+    MASK,
+    UNMASK,
+    Candidates,
+    MaskedRows,
+    Scores,
+    SummedRows,
+    Summing,
+    is_of_round,
+    own_purpose,
+)
 from tacit.sim.hollow import filled, hollow
 
 __all__ = ["STEPS", "Shamir"]

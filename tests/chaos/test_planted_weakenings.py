@@ -24,6 +24,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, masking, neighbours, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import OwnKeys
 from tacit.protocols.sums.opening import Dealt
+from tacit.protocols.sums.refusal import CALLED, SUMMED
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
@@ -131,10 +132,7 @@ def same_model(plant: pytest.MonkeyPatch) -> None:
 
 def only_the_last_model_is_remembered(plant: pytest.MonkeyPatch) -> None:
     """A client remembers only the last of the models for which it has masked."""
-    plant.setattr(
-        refusal, "sum_masked", lambda me: me.disk.update({"summed over": {me.disk["called over"]: (me.round, False)}})
-    )
-    plant.setattr(secure_sum, "sum_masked", refusal.sum_masked)
+    plant.setattr(secure_sum, "sum_masked", lambda me: me.disk.update({SUMMED: {me.disk[CALLED]: (me.round, False)}}))
 
 
 def forgotten_in_a_crash(plant: pytest.MonkeyPatch) -> None:

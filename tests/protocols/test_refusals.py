@@ -29,9 +29,9 @@ from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
-from tacit.protocols.sums.refusal import may_answer, sum_done, sum_masked
+from tacit.protocols.sums.refusal import may_answer
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
-from tacit.protocols.sums.sum import Sum
+from tacit.protocols.sums.sum import Sum, sum_done, sum_masked
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.rowsums import MaskedRows, Restart, Scores, SecureRowSums, Summing
 from tacit.protocols.xclp.rowsums_by_sum import BySum, OwnRows
