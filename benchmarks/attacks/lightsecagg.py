@@ -12,10 +12,10 @@ import numpy as np
 from tacit.benchmarks.attacks.finding import Finding, by_rank, share
 from tacit.benchmarks.attacks.weakened import forgetful, unsigned
 from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding, piece_length
+from tacit.protocols.crypto.masking import read
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.sums import lightsecagg
 from tacit.protocols.sums.lying.coded import CodedView, Masked
-from tacit.protocols.sums.masking import read
 from tacit.scenarios.chaos.server_lies import parse
 from tacit.scenarios.chaos.server_world import Miniature, contribute, performed
 from tacit.sim.streams import Entropy

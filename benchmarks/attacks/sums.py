@@ -16,9 +16,9 @@ from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play_out
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.masking import Ring, joined, masks, read
 from tacit.protocols.crypto.prg import words
 from tacit.protocols.crypto.quorum import Least
-from tacit.protocols.sums.masking import Ring, joined, masks, read
 from tacit.protocols.xclp.graph import Influence, neighbour_graph
 from tacit.protocols.xclp.lsh import distances, hash_bits, planes
 from tacit.protocols.xclp.rowsums import Candidates, MaskedRows, Restart, Scores, SummedRows, Summing, own_purpose

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tacit.benchmarks.measure import Action, Standing, race
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KeyPair, SharedSecret
+from tacit.protocols.crypto.masking import masks
 from tacit.protocols.crypto.sealing import PairChannel
-from tacit.protocols.sums.masking import masks
 from tacit.sim.streams import Entropy
 
 __all__ = ["measure_masks", "measure_symmetric"]

@@ -77,12 +77,12 @@ from tacit.protocols.cells.mechanism import (
     summand,
     summand_work,
 )
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.ledger import release
 from tacit.protocols.one_shot import OneShotClient, OneShotServer
 from tacit.protocols.parts import Choice, Part, Step
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.summing import Chosen

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.privacy.gaussian import LARGEST_DEVIATION, discrete_gaussian, mu_for
 from tacit.protocols.privacy.noise import gaussian
-from tacit.protocols.sums.masking import Ring
 from tacit.sim.hollow import filled, hollow
 from tacit.sim.streams import Entropy
 

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.protocols.sums.masking import Ring
+from tacit.protocols.crypto.masking import Ring
 from tacit.sim.streams import Entropy
 
 __all__ = ["LIES", "Lie"]

@@ -55,6 +55,7 @@ from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
 from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.federated.keys import Training
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, require
@@ -63,7 +64,6 @@ from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.refusal import END, may_answer
 from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum, SumSettings

@@ -64,6 +64,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
+from tacit.protocols.crypto.masking import joined, joined_rows, read
 from tacit.protocols.crypto.mersenne import GF31, GF61, Elements, Mersenne
 from tacit.protocols.crypto.packed_shamir import SEED_BYTES, Packing, combine, field_for, share
 from tacit.protocols.crypto.quorum import NOT_CARRIED, Assumed, NotCarried
@@ -76,7 +77,6 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
-from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by, named
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import (

@@ -79,6 +79,7 @@ from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto import threshold_elgamal as elgamal
 from tacit.protocols.crypto.agreement import derive_key
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.crypto.quorum import NotCarried
 from tacit.protocols.crypto.regular_graph import Degree, degree_of
 from tacit.protocols.crypto.sealing import OVERHEAD
@@ -103,7 +104,6 @@ from tacit.protocols.sums.decryptors import (
     sealed,
 )  # fmt: skip
 from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
-from tacit.protocols.sums.masking import Ring, SignedKey, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import bits, named
 from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED

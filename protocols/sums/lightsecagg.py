@@ -66,6 +66,7 @@ from tacit.protocols.crypto.coded_masks import (
     pieces_work,
     summed,
 )
+from tacit.protocols.crypto.masking import joined, joined_rows, read
 from tacit.protocols.crypto.quorum import Assumed, NotCarried
 from tacit.protocols.crypto.shamir import PRIME
 from tacit.protocols.crypto.sizes import text
@@ -77,7 +78,6 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.masking import joined, joined_rows, read
 from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import (

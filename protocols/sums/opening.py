@@ -21,13 +21,13 @@ from tacit.parties.mailbox import Kinds
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir, share_errors
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, derive_key
+from tacit.protocols.crypto.masking import SignedKey
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.regular_graph import Graph
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreement, Signed
-from tacit.protocols.sums.masking import SignedKey
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.wire import Message

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.identities import SIGNATURE_BYTES, Identities
 from tacit.protocols.outcome import Reason, require
@@ -50,7 +51,6 @@ from tacit.protocols.parts import Among, Part, Step, Taken
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import SEED_BYTES, Seeds
 from tacit.protocols.privacy.spent import Carried
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.sum import Requests, Sum, SumSettings
 from tacit.protocols.values import understood
 from tacit.sim.wire import Message

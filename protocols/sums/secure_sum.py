@@ -63,6 +63,7 @@ from tacit.protocols import setup
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.crypto.quorum import Assumed, Least
 from tacit.protocols.crypto.regular_graph import Degree, Tolerance, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
@@ -72,7 +73,6 @@ from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds,
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, removal
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total, sum_masked

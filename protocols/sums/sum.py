@@ -20,6 +20,7 @@ from tacit.parties.server import Dismissed, Server
 from tacit.parties.waiting import type_names
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode, encode
+from tacit.protocols.crypto.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.crypto.quorum import NOBODY, Assumed, NotCarried, limit_of
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
@@ -30,7 +31,6 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
-from tacit.protocols.sums.masking import Ring, joined, masks, masks_work, read, reduced
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.refusal import CALLED, END, MASKED, SUMMED
 from tacit.protocols.values import understood

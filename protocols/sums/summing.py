@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import is_signed, signing_colluding
@@ -24,7 +25,6 @@ from tacit.protocols.parts import Among, Choice, Found, Opening, SumBounds, Take
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.registry import SUMS, WithSums
 from tacit.protocols.sums.sum import Sum, SumSettings, Total
 from tacit.protocols.sums.whole import Whole

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.words import WHOLE, Quantised
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.sum import Sum, SumSettings
 from tacit.sim.hollow import HollowArray, unknown
 

@@ -40,13 +40,13 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency
-from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, joined, masks, masks_work, read
 from tacit.protocols.sums.opening import Survivors, without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import announced, understood, values_of

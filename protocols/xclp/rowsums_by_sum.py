@@ -43,6 +43,7 @@ from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.server import Server
+from tacit.protocols.crypto.masking import WORD_BYTES, Block, Ring, SignedKey, joined, masks, masks_work, parted, read
 from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.experiment.experiment import Parts
@@ -52,7 +53,6 @@ from tacit.protocols.parts import Among, Opening, Part, Step, SumBounds, Taken
 from tacit.protocols.promises import Promise
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
 from tacit.protocols.sums.helper import HelperCalled
-from tacit.protocols.sums.masking import WORD_BYTES, Block, Ring, SignedKey, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
 from tacit.protocols.sums.summing import Chosen
 from tacit.protocols.sums.whole import Whole

@@ -47,13 +47,13 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
+from tacit.protocols.crypto.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.crypto.prg import Streams, words
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Step
 from tacit.protocols.sums import dealing, opening
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
-from tacit.protocols.sums.masking import Block, Ring, joined, masks, masks_work, parted, read
 from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.values import understood, values_of

@@ -40,6 +40,7 @@ from tacit.parties.life import Observed
 from tacit.parties.server import Room, RoomsServer, Server
 from tacit.protocols import setup
 from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.identities import Identities
 from tacit.protocols.ledger import release
@@ -47,7 +48,6 @@ from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.parts import Step
 from tacit.protocols.privacy.randomised import HashFlips
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.opening import Survivors
 from tacit.protocols.values import values_of
 from tacit.protocols.xclp import hamming, influence

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tacit.parties.life import Present
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
+from tacit.protocols.crypto.masking import masks, read
 from tacit.protocols.crypto.prg import KEY_BYTES
 from tacit.protocols.crypto.words import packed_bytes
 from tacit.protocols.outcome import Abort
-from tacit.protocols.sums.masking import masks, read
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.miniature import Miniature
 from tacit.scenarios.chaos.server_world import Called, Calling, Contributor, FreshWorld, contribute, inputs_of

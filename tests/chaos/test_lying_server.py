@@ -16,10 +16,10 @@ from tacit.parties.party import Party
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.masking import joined, masks
 from tacit.protocols.sums import consistency, opening, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.lying.relations import Relation, exposed
-from tacit.protocols.sums.masking import joined, masks
 from tacit.protocols.sums.opening import SHARE, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir

@@ -15,13 +15,13 @@ from tacit.parties.party import Party
 from tacit.protocols import ledger
 from tacit.protocols.cells import cells
 from tacit.protocols.cotraining import round as cotraining
-from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto import masking, quorum
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
-from tacit.protocols.sums import dealing, masking, neighbours, refusal, reports, secure_sum
+from tacit.protocols.sums import dealing, neighbours, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import OwnKeys
 from tacit.protocols.sums.opening import Dealt
 from tacit.protocols.sums.refusal import CALLED, SUMMED

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.protocols.crypto import fields, ot_hamming, packed_hamming, paillier, prg, shamir
+from tacit.protocols.crypto import fields, masking, ot_hamming, packed_hamming, paillier, prg, shamir
 from tacit.protocols.crypto.agreement import KeyPair, SharedSecret
 from tacit.protocols.crypto.groups import find_group
 from tacit.protocols.crypto.ot_pair import Pair, sums
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.setup import Group
-from tacit.protocols.sums import masking
 from tacit.protocols.xclp.hamming import SecureHamming
 from tacit.protocols.xclp.hamming_iknp import IknpHamming
 from tacit.protocols.xclp.hamming_naor_pinkas import NaorPinkasHamming

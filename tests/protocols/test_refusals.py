@@ -22,12 +22,12 @@ from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.crypto.fixed_point import decode
+from tacit.protocols.crypto.masking import joined, read
 from tacit.protocols.crypto.quorum import Assumed, Least
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
-from tacit.protocols.sums.masking import joined, read
 from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.refusal import may_answer
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tacit.protocols.crypto.masking import masks, read
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import dealing, opening
-from tacit.protocols.sums.masking import masks, read
 from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.xclp.rowsums import MaskedRows
 from tacit.protocols.xclp.rowsums_shamir import Shamir

@@ -16,12 +16,12 @@ from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.fixed_point import encode
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.setup import Group
 from tacit.protocols.sums.lying.relations import Input, Judged, Relation, exposed_to
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.sum import Sum, SumHelper, SumSettings
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
 from tacit.sim.world import World

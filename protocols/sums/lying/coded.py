@@ -16,6 +16,7 @@ from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.coded_masks import PIECE_BITS, encoding
+from tacit.protocols.crypto.masking import read
 from tacit.protocols.crypto.mersenne import GF31, Elements
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedSurvivors, CodedVector, Coding
 from tacit.protocols.sums.lying.base import Values
@@ -29,7 +30,6 @@ from tacit.protocols.sums.lying.relations import (
     joined,
 )
 from tacit.protocols.sums.lying.signing import LyingToSigners, numbers
-from tacit.protocols.sums.masking import read
 from tacit.sim.streams import derive
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World

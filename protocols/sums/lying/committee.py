@@ -16,6 +16,7 @@ import numpy as np
 from tacit.parties.life import Present
 from tacit.parties.party import Party
 from tacit.parties.server import Server
+from tacit.protocols.crypto.masking import read
 from tacit.protocols.crypto.mersenne import Elements
 from tacit.protocols.crypto.packed_shamir import Packing, expand
 from tacit.protocols.crypto.words import packed_bytes
@@ -35,7 +36,6 @@ from tacit.protocols.sums.lying.relations import (
     joined,
 )
 from tacit.protocols.sums.lying.signing import LyingToSigners, numbers
-from tacit.protocols.sums.masking import read
 from tacit.protocols.sums.members import bits, drawn, exceeded_by
 from tacit.sim.wire import Packet, decode_body, decode_frame
 from tacit.sim.world import World

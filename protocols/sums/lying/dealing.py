@@ -17,6 +17,7 @@ from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.masking import Ring, parted, read, reduced
 from tacit.protocols.crypto.prg import Streams
 from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Graph, degree_of
@@ -25,7 +26,6 @@ from tacit.protocols.sums import dealing, neighbours, opening, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.lying.base import DEADLINE, SHORT, Lying, Setting, Values
 from tacit.protocols.sums.lying.relations import Input, Judged, Mask, Relation, coefficients, exposed_to
-from tacit.protocols.sums.masking import Ring, parted, read, reduced
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
 from tacit.protocols.sums.opening import SHARE, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.mersenne import Elements
 from tacit.protocols.crypto.words import WHOLE
-from tacit.protocols.sums.masking import Ring
 
 __all__ = [
     "Input", "Judged", "Mask", "Relation", "coefficients", "coefficients_modulo", "exposed", "exposed_to", "in_each",

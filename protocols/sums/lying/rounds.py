@@ -19,6 +19,7 @@ import numpy as np
 from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import derive_key
+from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.decryptors import KeyRing
 from tacit.protocols.sums.flamingo import (
@@ -33,7 +34,6 @@ from tacit.protocols.sums.flamingo import (
 from tacit.protocols.sums.lying.base import SHORT, Lying, Setting, Values
 from tacit.protocols.sums.lying.dealing import DealtView
 from tacit.protocols.sums.lying.relations import Input, Judged, exposed_to
-from tacit.protocols.sums.masking import Ring
 from tacit.protocols.sums.members import bits
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.world import World
