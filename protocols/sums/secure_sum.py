@@ -157,10 +157,10 @@ class Settings:
     noise: Distributed | None = None
 
     def __post_init__(self) -> None:
-        if self.noise is not None and self.noise.numbers != self.dimension:
-            raise ValueError(f"noise is for {self.noise.numbers} numbers, not for {self.dimension}.")
-        signing = None if self.identities is None else self.identities.colluding
-        removal.check(self.noise, self.identities, signing)
+        if self.noise is not None:
+            if self.noise.numbers != self.dimension:
+                raise ValueError(f"noise is for {self.noise.numbers} numbers, not for {self.dimension}.")
+            removal.check(self.noise, self.identities, None if self.identities is None else self.identities.colluding)
         if self.tolerance is not None and self.called < 1:
             raise ValueError("a sum in a graph needs the number of clients that are called.")
         if self.tolerance is not None and self.identities is not None:
@@ -226,7 +226,7 @@ async def client(
             if first:
                 sum_masked(me)
             with me.step("sum.mask"):
-                if first:
+                if first and settings.noise is not None:
                     vector, dealt.then = await removal.noisy(me, vector, dealt.clients, settings.noise)
                 await _send_chunks(me, vector, dealt, answer.number, settings)
         elif isinstance(answer, opening.Survivors | consistency.Agreement):
@@ -321,7 +321,8 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
 
     def require_enough(members: tuple[str, ...]) -> None:
         require(len(members), "clients", fewest, quorum.limit_of(settings.min_clients, colluding))
-        removal.require_carried(len(members), settings.noise)
+        if settings.noise is not None:
+            removal.require_carried(len(members), settings.noise)
         t = quorum.threshold_of(settings.threshold, len(members), colluding)
         require(len(members), "clients", t, "protocol.threshold")
 
@@ -355,8 +356,10 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
             for (mask,) in left if part.flags.writeable else ():
                 part -= mask
         ring = reduced(ring, settings.word_bits)
-        limits = settings.noise, settings.deadline
-        ring, noise = await removal.without_noise(me, len(attempt.names), survivors, ring, *limits)
+        noise = None
+        if settings.noise is not None:
+            limits = settings.noise, settings.deadline
+            ring, noise = await removal.without_noise(me, len(attempt.names), survivors, ring, *limits)
         me.broadcast(survivors, SumDone())
     return Total(survivors, ring, settings.fraction_bits, noise)
 
