@@ -1,5 +1,7 @@
 """The table of points that models learn from."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -7,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.parties.datasets.content import DataError, DataSettingError, Points
+from tacit.parties.data.features import features_of
+from tacit.parties.datasets.content import DataError, DataSettingError, Points, Report
 
 __all__ = ["FORMS", "Dataset", "as_features"]
 
@@ -74,6 +77,21 @@ class Dataset:
     def texts(self) -> NDArray[np.object_] | None:
         """The points if they are texts, (n,) objects of type str; otherwise None."""
         return self.points if self.points.dtype == object else None
+
+    def with_features(
+        self, kind: str, progress: Callable[[str], AbstractContextManager[Report]], *, texts: bool = False
+    ) -> "Dataset":
+        """The data set with features of a `kind` (`data.features`) as points; `progress` shows how far they are.
+
+        Raises DataError if the points would be texts and must not be.
+        """
+        found = self
+        if kind != "identity":
+            with progress(self.name) as report:
+                found = replace(self, points=features_of(self.points, kind, report), columns=None, grid=None)
+        if not texts:
+            as_features(found.points[:1])
+        return found
 
     def first(self, limit: int | None) -> "Dataset":
         """The first `limit` rows, and the clients that have rows among them. Raises DataError for a limit below 1."""

@@ -36,6 +36,7 @@ from tacit.protocols.experiment.experiment import Checkpointable, Parts, Setting
 from tacit.protocols.identities import Identities, given
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS
+from tacit.scenarios.console.progress import progress
 from tacit.scenarios.deploying.options import ProcessOptions
 from tacit.scenarios.deploying.plain_state import (
     DiskFile,
@@ -48,7 +49,7 @@ from tacit.scenarios.deploying.plain_state import (
 )  # fmt: skip
 from tacit.scenarios.files.fault_checks import faults_of, population_of
 from tacit.scenarios.files.plugins import use_plugins
-from tacit.scenarios.files.splits import data_of, featured, parts_of, split
+from tacit.scenarios.files.splits import data_of, parts_of, split
 from tacit.scenarios.running.process import one_thread
 from tacit.scenarios.running.recorder import Ending, Recorder
 from tacit.scenarios.running.runner import about
@@ -306,7 +307,7 @@ def _with_own(scenario: Scenario, outline: Dataset, number: int, file: Path) -> 
             f'{file}: a file of one\'s own needs a scenario with data.partition = "natural", without data.test, whose '
             "data.path is what `tacit outline` has written of all clients' files"
         )
-    own = featured(load_file(file, data.label_column, data.client_column), data.features)
+    own = load_file(file, data.label_column, data.client_column).with_features(data.features, progress)
     if number >= len(outline.client_names or ()):
         known = len(outline.client_names or ())
         raise DataError(f"{file}: {data.path} is an outline of {known} clients, of which none is client/{number}")

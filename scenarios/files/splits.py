@@ -11,8 +11,6 @@ import numpy as np
 import psutil
 
 from tacit.parties.data.checking import check_form, check_part
-from tacit.parties.data.dataset import as_features
-from tacit.parties.data.features import features_of
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
 from tacit.parties.data.splits import Shards, shards
@@ -30,7 +28,7 @@ from tacit.sim.toml_text import toml
 from tacit.sim.units import format_bytes
 
 __all__ = [
-    "Material", "at_data_key", "checked_material", "data_of", "dealt", "featured", "fleet_of", "material_of",
+    "Material", "at_data_key", "checked_material", "data_of", "dealt", "fleet_of", "material_of",
     "parts_at_hand", "parts_of", "split", "split_data",
 ]  # fmt: skip
 
@@ -199,7 +197,9 @@ def _parts_of(scenario: Scenario) -> Parts:
         held = _all_rows(scenario)
     else:
         whole, rest = load_split(data.name) if data.test is None else _test_split(scenario, data.test)
-        held, test = (featured(part.first(data.limit), data.features, needs.texts) for part in (whole, rest))
+        held, test = (
+            part.first(data.limit).with_features(data.features, progress, texts=needs.texts) for part in (whole, rest)
+        )
     public: Dataset | None = None
     if scenario.public.size:
         from tacit.scenarios.files.public import set_apart
@@ -267,7 +267,7 @@ def _all_rows(scenario: Scenario) -> Dataset:
         whole = _in_file(scenario).first(data.limit)
     else:
         whole = load(data.name, data.limit)
-    return featured(whole, data.features)
+    return whole.with_features(data.features, progress)
 
 
 def _test_split(scenario: Scenario, test: int) -> tuple[Dataset, Dataset]:
@@ -291,15 +291,4 @@ def _in_file(scenario: Scenario) -> Dataset:
 
 def _other_source(data: Data, name: str) -> Dataset:
     """The training part of another data set, named `name`, with the same features."""
-    return featured(load_split(name)[0], data.features)
-
-
-def featured(dataset: Dataset, features: str, texts: bool = False) -> Dataset:
-    """The data set with `features` as points. Raises DataError if the points would be texts and must not be."""
-    if features != "identity":
-        with progress(dataset.name) as tell:
-            points = features_of(dataset.points, features, tell)
-        dataset = replace(dataset, points=points, columns=None, grid=None)
-    if not texts:
-        as_features(dataset.points[:1])
-    return dataset
+    return load_split(name)[0].with_features(data.features, progress)
