@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from tacit.protocols.auditing.sums import Rule
     from tacit.protocols.experiment.signals import AttackedMessages
 
-__all__ = ["PRESENCE", "Declaration", "Needs", "Opened", "Problem", "Setting", "by_name"]
+__all__ = ["PRESENCE", "Declaration", "Needs", "Opened", "Places", "Problem", "Setting", "by_name"]
 
 
 # The keys of a protocol of one's own: which types they may have, so that a scenario file can hold every value.
@@ -172,6 +172,15 @@ class Opened:
     name: str
     clients: int | None
     keys: Struct
+
+
+@dataclass(frozen=True)
+class Places:
+    """The `steps`, the names of `messages` and the `helpers` of a run, which faults and [expect] may name."""
+
+    steps: Sequence[Step]
+    messages: Sequence[str]
+    helpers: Sequence[str]
 
 
 def who_is_gone_was_affected(trial: Trial, affected: Affected) -> Iterator[str]:
@@ -436,6 +445,10 @@ class Declaration:
         """The names of all types of messages that may be sent with these choices."""
         return tuple(dict.fromkeys(kind.__name__ for kind in (*messages_in(server), *self.types_with(tables))))
 
+    def places(self, tables: Any) -> "Places":
+        """The steps, messages and helpers that faults may name with these choices."""
+        return Places(self.steps_with(tables), self.messages_with(tables), self.helpers(tables))
+
     def sent_bytes(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> Mapping[str, int | None] | None:
         """The bytes of payload by message type in a run without losses, on every hop; None without a formula.
 
@@ -454,10 +467,13 @@ class Declaration:
         for part in self._parts(tables):
             part.check_tables(tables)
 
-    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        """Raise Problem for values that contradict each other or the points."""
+    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard], *, in_memory: bool = False) -> None:
+        """Raise Problem for values that contradict each other or the points; with `in_memory` as `check_memory` does,
+        too."""
         for part in self._parts(tables):
             part.check_data(tables, parts, shards)
+            if in_memory:
+                part.check_memory(tables, parts, shards)
 
     def check_memory(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
         """Raise Problem if a run does not fit into this machine's memory. A prediction need not fit."""

@@ -215,7 +215,7 @@ class Phases(Declaration):
         value, expected = found.value, _numbers(wanted, f"what {type(self).__name__}.oracle returns")
         return value.shape == expected.shape and bool((abs(value - expected) <= self.tolerance).all())
 
-    def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]) -> None:
+    def check_data(self, tables: Tables, parts: Parts, shards: Mapping[str, Shard], *, in_memory: bool = False) -> None:
         """Raise Problem for too few clients, and the errors of `check`, at a key of [protocol] unless they name
         another."""
         keys = tables.protocol
@@ -230,7 +230,7 @@ class Phases(Declaration):
             self.check(keys, shards)
         except Problem as error:
             raise Problem(error.key if "." in error.key else f"protocol.{error.key}", error.problem) from None
-        super().check_data(tables, parts, shards)
+        super().check_data(tables, parts, shards, in_memory=in_memory)
 
     def takings(
         self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]

@@ -68,11 +68,11 @@ class Fleet:
         self._hosts = [(one.parties, Host(one.cores)) for one in getattr(tables, "host", ())]
         self.handling = _handling(device)
         self._drawn: dict[str, list[Numbers]] = {}
-        _check_power(device)
         for number, table in enumerate(self._clients_tables):
             self._add(f"client.{number}", table)
         self._check_links()
         self._check_hosts()
+        _check_power(device)
 
     # What parties have
 
@@ -379,10 +379,11 @@ def _client_defaults(network: Any, device: Any) -> dict[str, Any]:
 def _check_power(device: Any) -> None:
     """Raise Problem for an invalid radio or processor of [device]."""
     for key, parse in (("radio", parse_radio), ("processor", parse_processor)):
-        try:
-            parse(getattr(device, key) or "")
-        except ValueError as error:
-            raise Problem(f"device.{key}", str(error)) from None
+        if text := getattr(device, key):
+            try:
+                parse(text)
+            except ValueError as error:
+                raise Problem(f"device.{key}", str(error)) from None
 
 
 def _handling(device: Any) -> Handling:

@@ -176,8 +176,8 @@ class PrivateCells(OneShot):
             kinds if tables.cells.sum != SecAgg.name else tuple(kind for kind in kinds if kind is not cells.PointsHeld)
         )
 
-    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        super().check_data(tables, parts, shards)
+    def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard], *, in_memory: bool = False) -> None:
+        super().check_data(tables, parts, shards, in_memory=in_memory)
         plan, points = _plan(tables, parts, shards), sum(counted(shards)[0].values())
         if (one := _sum_of(tables, len(shards))) is not None:
             _check_sum(one, len(shards))

@@ -40,6 +40,7 @@ from tacit.sim.units import duration, format_bytes, format_duration
 __all__ = [
     "DECLARATIONS",
     "XCLP_PAPERS",
+    "Alone",
     "Compared",
     "HammingTime",
     "NeighbourGraph",
@@ -199,6 +200,15 @@ class Compared(Part):
     uses = ("protocol.oracle", "protocol.baselines")
 
 
+class Alone(Part):
+    """The keys of XCLP on the points themselves: how many rounds and groups there are."""
+
+    uses = ("protocol.rounds", "protocol.groups")
+
+    def check_tables(self, tables: XclpTables) -> None:
+        check_groups(tables)
+
+
 class XclpDeclaration(Declaration):
     """The declaration of cross-client label propagation on the points themselves."""
 
@@ -208,22 +218,13 @@ class XclpDeclaration(Declaration):
     needs = Needs(classes=True)
     server_returns = True
     decided_by = "sum"
-    parts = (NeighbourGraph(_groups), Propagation(), Compared())
-
-    @property
-    def uses(self) -> Collection[str]:
-        """The keys used by its parts, and those for the numbers of rounds and groups."""
-        return (*super().uses, "protocol.rounds", "protocol.groups")
+    parts = (NeighbourGraph(_groups), Propagation(), Compared(), Alone())
 
     def rounds(self, tables: XclpTables) -> int:
         return tables.protocol.rounds
 
     def build(self, setting: Setting) -> Experiment:
         return Xclp(setting)
-
-    def check_tables(self, tables: XclpTables) -> None:
-        super().check_tables(tables)
-        check_groups(tables)
 
     def takings(
         self, tables: XclpTables, parts: Parts, shards: Mapping[str, Shard]

@@ -11,6 +11,7 @@ faults are shrunk to a smallest schedule that still breaks it.
 >>> findings = campaign(load("xclp-digits", ["data.limit=240"]), Plan(schedules=5))  # doctest: +SKIP
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
@@ -18,9 +19,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from tacit.parties.data.splits import Shards
 from tacit.parties.fleet.fleet import Fleet
-from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.chaos.drawing import Course
 from tacit.scenarios.chaos.memory import Remembering
@@ -64,7 +63,7 @@ _SEEDS = 20
 _MEMORY = Remembering()
 """The results of jobs in this process since the latest run without faults."""
 
-_dealt: list[tuple[Scenario, Parts, Shards]] = []
+_dealt: list[tuple[Scenario, Material]] = []
 """The latest of these runs with its data and their shares, which are those of the runs with other faults."""
 
 
@@ -254,9 +253,8 @@ def faulty_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:
 def _material_of(scenario: Scenario, faulty: Scenario) -> Material:
     """The data of `scenario`, dealt once for all its runs, and the devices of the one that is `faulty`."""
     if not _dealt or _dealt[0][0] != scenario:
-        material = material_of(faulty)
-        _dealt[:] = [(scenario, material.parts, material.shards)]
-    return Material(*_dealt[0][1:], Fleet(faulty))
+        _dealt[:] = [(scenario, material_of(faulty))]
+    return dataclasses.replace(_dealt[0][1], fleet=Fleet(faulty))
 
 
 def bare_run(scenario: Scenario, faults: Schedule, calm: Calm) -> Verdict:

@@ -103,7 +103,6 @@ def run(
         if longer is not None:
             resume, changes = continuing.continue_for(resume, *longer, out), None
         check_unfinished(resume)
-    seconds = seconds_of(limit)
     asked = [*(changes or ()), *([f'engine="{engine}"'] if engine is not None else ())]
     source = str(resume) if resume else file
     with _annotated(source) if ci else nullcontext():
@@ -117,7 +116,7 @@ def run(
     console = printing.make_console()
     _introduce(console, loaded)
     stopping.interrupt_work()
-    result = runner.resume(resume, engine=engine, watch=Progress(console), limit=seconds)
+    result = runner.resume(resume, engine=engine, watch=Progress(console), limit=seconds_of(limit))
     return _conclude(console, loaded, result, debug=debug, ci=ci)
 
 

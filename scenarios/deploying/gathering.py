@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tacit.parties.data.splits import named
 from tacit.parties.life import Present
 from tacit.protocols.experiment.experiment import Checkpointable, Setting, parties_in
 from tacit.protocols.experiment.simulated import Simulated
@@ -86,7 +85,7 @@ def _looked_at(scenario: Scenario, gathered: Gathered, endings: dict[str, Ending
     made = [faults_of(fault, scenario.data.clients) for fault in scenario.fault]
     falls, more = _falls(gathered, endings, made)
     experiment = PROTOCOLS[scenario.protocol.name].build(
-        Setting(world, scenario, material.parts, named(material.shards), [*made, *more])
+        Setting(world, scenario, material.parts, material.named, [*made, *more])
     )
     server, clients = experiment.server, Present(experiment.clients)
     records: list[Any] = []

@@ -87,7 +87,7 @@ def _cautions_by_parties(scenario: Scenario) -> tuple[list[str], list[str]]:
     @cache
     def dealt() -> Dealt:
         material = material_of(scenario)
-        return Dealt(named(material.shards), material.fleet, material.parts)
+        return Dealt(material.named, material.fleet, material.parts)
 
     text = repr(scenario)  # a plugin's key may be a list, which has no hash
     if text not in _kept:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tacit.parties.data.sets import DataError
-from tacit.parties.data.splits import Shard, alpha_of, counted, named, parse_partition
+from tacit.parties.data.splits import Shard, alpha_of, counted, parse_partition
 from tacit.parties.learning.extras import MissingExtra, require
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.fault_checks import check_expect, check_fault_places
@@ -43,19 +43,18 @@ def check(
     """
     protocol = PROTOCOLS[scenario.protocol.name]
     try:
-        _check_specs(scenario)
         _check_cost(scenario)
+        _check_specs(scenario)
         scenario = protocol.prepared(scenario)
         protocol.check_tables(scenario)
         if scenario.attack.kind:
             protocol.attacked(scenario)
         scenario, material = dealt(scenario, clients_given=clients_given, evaluation_given=evaluation_given)
-        shards = named(material.shards)
-        protocol.check_data(scenario, material.parts, shards)
-        if to_run and not is_hollow(scenario, shards):
-            protocol.check_memory(scenario, material.parts, shards)
-        check_fault_places(scenario)
-        check_expect(scenario)
+        in_memory = to_run and not is_hollow(scenario, material.named)
+        places = protocol.places(scenario)
+        protocol.check_data(scenario, material.parts, material.named, in_memory=in_memory)
+        check_fault_places(scenario, places)
+        check_expect(scenario, places)
     except (Problem, ScenarioError) as error:
         raise ScenarioError(where, error.key, error.problem) from None
     return scenario
@@ -70,10 +69,9 @@ def still_holds(scenario: Scenario) -> bool:
     material = checked_material(scenario)
     if material is None or scenario.plugins or any(inputs_of(as_table(scenario))):
         return False
-    shards = named(material.shards)
     try:
-        if not is_hollow(scenario, shards):
-            PROTOCOLS[scenario.protocol.name].check_memory(scenario, material.parts, shards)
+        if not is_hollow(scenario, material.named):
+            PROTOCOLS[scenario.protocol.name].check_memory(scenario, material.parts, material.named)
     except (Problem, ScenarioError) as error:
         raise ScenarioError("scenario", error.key, error.problem) from None
     return True

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from tacit.protocols.declaration import Places
 from tacit.protocols.parts import Step
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.rounds.rounds import ENROLL
@@ -26,21 +27,20 @@ def messages_of(scenario: Scenario) -> tuple[str, ...]:
     return PROTOCOLS[scenario.protocol.name].messages_with(scenario)
 
 
-def check_fault_places(scenario: Scenario) -> None:
-    """Check that parties, steps and messages that faults name exist, and that `sim` accepts the faults."""
+def check_fault_places(scenario: Scenario, places: Places) -> None:
+    """Check that parties, steps and messages that faults name are among the `places`, and that `sim` accepts the
+    faults."""
     if not scenario.fault:
         return
-    protocol = PROTOCOLS[scenario.protocol.name]
-    steps, messages, helpers = protocol.steps_with(scenario), messages_of(scenario), protocol.helpers(scenario)
-    known = _Known(steps, messages, parties(scenario.data.clients, helpers))
+    known = _Known(places.steps, places.messages, parties(scenario.data.clients, places.helpers))
     for number, fault in enumerate(scenario.fault):
         for test in (_check_parties, _check_drawn, _check_steps, _check_message, _check_return, _check_generated):
             test(f"fault.{number}", fault, scenario, known)
 
 
-def check_expect(scenario: Scenario) -> None:
+def check_expect(scenario: Scenario, places: Places) -> None:
     """Check that parties and steps that [expect] names exist, and that its keys do not contradict each other."""
-    known = steps_of(scenario)
+    known = list(dict.fromkeys(step.name for step in places.steps))
     expect, included = scenario.expect, {party for key, party, _ in scenario.expect.losses if key == "lost_includes"}
     for name in ("lost_at_most", "lost_includes"):
         if expect.lost is not None and getattr(expect, name) is not None:

@@ -1,17 +1,16 @@
 """The built-in scenario files; importing this module is quick."""
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 __all__ = ["shipped"]
 
-
-def shipped() -> dict[str, Path]:
-    """The built-in scenarios, by name."""
-    return dict(_library())
+_LIBRARY = Path(__file__).parents[1] / "library"
 
 
 @functools.cache
-def _library() -> dict[str, Path]:
-    folder = Path(__file__).parents[1] / "library"
-    return {path.stem: path for path in sorted(folder.rglob("*.toml"), key=lambda path: path.stem)}
+def shipped() -> Mapping[str, Path]:
+    """The built-in scenarios, by name and in the order of names."""
+    return MappingProxyType({path.stem: path for path in sorted(_LIBRARY.rglob("*.toml"), key=lambda path: path.stem)})

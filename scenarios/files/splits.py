@@ -1,7 +1,7 @@
 """The points of a run: the clients' points, and those held out for measuring models."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ import psutil
 from tacit.parties.data.checking import check_form, check_part
 from tacit.parties.data.files import is_outline
 from tacit.parties.data.sets import Dataset, drawn, load, load_drawn, load_file, load_split
-from tacit.parties.data.splits import Shards, shards
+from tacit.parties.data.splits import Shard, Shards, named, shards
 from tacit.parties.datasets.content import DataError, DataSettingError
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.extras import MissingExtra
@@ -44,10 +44,11 @@ PER_CLIENT = 12_000
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a scenario, the shares of clients, and the devices and links."""
+    """The data of a scenario, the shares of clients, also by their names, and the devices and links."""
 
     parts: Parts
     shards: Shards
+    named: Mapping[str, Shard]
     fleet: Fleet
 
 
@@ -81,7 +82,7 @@ def dealt(scenario: Scenario, *, clients_given: bool, evaluation_given: bool) ->
         shares = split(held, data_of(scenario), scenario.seed)
     except DataError as error:
         raise at_data_key(error, "partition") from None
-    material = Material(parts, shares, Fleet(scenario))
+    material = Material(parts, shares, named(shares), Fleet(scenario))
     _last[:] = [(weakref.ref(scenario, _forget), material)]
     return scenario, material
 
@@ -126,7 +127,8 @@ def material_of(scenario: Scenario, parts: Parts | None = None, *, taken: bool =
     found = checked_material(scenario) if parts is None else None
     if found is None:
         parts = parts or parts_of(scenario)
-        found = Material(parts, split(parts.held, data_of(scenario), scenario.seed), Fleet(scenario))
+        shares = split(parts.held, data_of(scenario), scenario.seed)
+        found = Material(parts, shares, named(shares), Fleet(scenario))
     elif taken:
         _last.clear()
     return found

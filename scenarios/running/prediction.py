@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tacit.parties.data.sets import Dataset
-from tacit.parties.data.splits import Shard, counted, named
+from tacit.parties.data.splits import Shard, counted
 from tacit.parties.fleet.energy import Energy, EnergyMeter
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.server import Loss
@@ -64,7 +64,7 @@ def predicted(folder: Path, types: Collection[str] = ()) -> dict[str, int]:
         found = msgspec.convert(result.get("formula"), dict[str, int | None] | None)
         if found is None:
             scenario = read(folder).scenario
-            parts, shards = (material := material_of(scenario)).parts, named(material.shards)
+            parts, shards = (material := material_of(scenario)).parts, material.named
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     try:

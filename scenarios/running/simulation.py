@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tacit.parties.data.splits import named
 from tacit.parties.fleet.fleet import Fleet
 from tacit.parties.learning.metrics import score_name
 from tacit.parties.learning.tasks import task_of
@@ -114,7 +113,7 @@ class Simulation:
         use_plugins(scenario)
         material = material or material_of(scenario, parts, taken=True)
         self.shards, fleet = material.shards, material.fleet
-        self.setting = scenario, material.parts, named(self.shards)
+        self.setting = scenario, material.parts, material.named
         if hollow is None:
             hollow = is_hollow(scenario, self.setting[-1])
         self._meter = Meter() if hollow else None

@@ -86,8 +86,11 @@ class Expect(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
     @property
     def losses(self) -> tuple[tuple[str, str, str], ...]:
         """Key, party and step of each entry in `lost` and `lost_includes`; the step is "" if none is given."""
-        entries = [(key, entry) for key in ("lost", "lost_includes") for entry in getattr(self, key) or ()]
-        return tuple((key, *entry.partition(" at ")[::2]) for key, entry in entries)
+        return tuple(
+            (key, *entry.partition(" at ")[::2])
+            for key in ("lost", "lost_includes")
+            for entry in getattr(self, key) or ()
+        )
 
 
 # The table [attack]: the attack of a curious server.

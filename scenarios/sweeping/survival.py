@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from tacit.parties.data.splits import counted, named
+from tacit.parties.data.splits import counted
 from tacit.protocols.outcome import Reason, filled
 from tacit.protocols.registry import PROTOCOLS
 from tacit.scenarios.files.dropouts import Dropout, dropouts, with_dropouts
@@ -367,7 +367,7 @@ def exact_odds(scenario: Scenario, found: Sequence[Dropout], share: float = SHAR
     rounds = min(_WITHOUT_LOSSES, scenario.training.rounds)
     training = structs.replace(scenario.training, rounds=rounds)
     calm = structs.replace(scenario, fault=(), training=training)
-    labels = counted(named(material_of(calm).shards))[1]
+    labels = counted(material_of(calm).named)[1]
     (fate,) = fates_of(calm, [scenario.seed])
     return odds if all(labels.values()) and fate.survives(1) and not fate.lost else None
 

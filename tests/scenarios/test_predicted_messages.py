@@ -10,6 +10,7 @@ from msgspec import structs
 
 from tacit import Fault
 from tacit.protocols.crypto import ot_pair
+from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import hamming_chunks
 from tacit.scenarios.files.fault_checks import check_fault_places, messages_of
 from tacit.scenarios.files.reading import read
@@ -45,7 +46,7 @@ def test_a_run_sends_only_messages_that_faults_may_name(scenario: Scenario) -> N
     assert sent <= allowed
     assert allowed - sent <= AFTER_A_LOSS
     faults = tuple(Fault(kind="lose", message=message) for message in sorted(sent))
-    check_fault_places(structs.replace(scenario, fault=faults))
+    check_fault_places(structs.replace(scenario, fault=faults), PROTOCOLS[scenario.protocol.name].places(scenario))
 
 
 CHANGES = [
