@@ -105,10 +105,19 @@ from tacit.protocols.sums.decryptors import (
 )  # fmt: skip
 from tacit.protocols.sums.keys import CollusionKeys, DecryptorKeys
 from tacit.protocols.sums.members import bits, named
-from tacit.protocols.sums.opening import STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.round_graph import Round, drawn_sums
-from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total, may_mask_once, sum_masked
+from tacit.protocols.sums.sum import (
+    STAYS_MASKED,
+    STEPS,
+    Requests,
+    Sum,
+    SumSettings,
+    Total,
+    may_mask_once,
+    sum_masked,
+    without_silent,
+)
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import HollowArray, blank, hollow
 from tacit.sim.setting_error import Problem

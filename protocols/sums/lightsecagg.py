@@ -78,9 +78,10 @@ from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import consistency, removal
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.opening import FEW_VALUES, STAYS_MASKED, without_silent
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import (
+    FEW_VALUES,
+    STAYS_MASKED,
     STEPS,
     WITH_SIGNING_KEYS,
     Requests,
@@ -90,6 +91,7 @@ from tacit.protocols.sums.sum import (
     carries,
     may_mask_once,
     sum_masked,
+    without_silent,
 )
 from tacit.protocols.values import first_understood, understood
 from tacit.sim.hollow import Blank, HollowArray, hollow, unknown

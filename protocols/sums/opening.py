@@ -1,14 +1,14 @@
 """From masked values to their sum, where masks were dealt in shares (`dealing`): both ends, in the order of events.
 
-The server loses the clients whose masked values never came (`without_silent`) and announces U3, the others (`uncover`);
-with `identities` it forwards the signatures on it (`consistency`). Each client of U3 answers one U3 an attempt
-(`Dealt`): it reveals a share of the seed of each of U3, and of the second key of each client of A that was lost. From
-t shares of each the server restores seeds and keys (`combine`), and from these the keys of the masks that are left in
-the values of U3 (`signed_keys`): personal masks, and pair masks with those that were lost. `dealing` lists the messages
-with their bytes, and says why nobody learns more.
+The server loses the clients whose masked values never came (`sum.without_silent`) and announces U3, the others
+(`uncover`); with `identities` it forwards the signatures on it (`consistency`). Each client of U3 answers one U3 an
+attempt (`Dealt`): it reveals a share of the seed of each of U3, and of the second key of each client of A that was
+lost. From t shares of each the server restores seeds and keys (`combine`), and from these the keys of the masks that
+are left in the values of U3 (`signed_keys`): personal masks, and pair masks with those that were lost. `dealing` lists
+the messages with their bytes, and says why nobody learns more.
 """
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -28,25 +28,18 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreement, Signed
+from tacit.protocols.sums.sum import FEW_NEIGHBOURS, FEW_VALUES
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.wire import Message
 
 __all__ = [
-    "FEW_NEIGHBOURS", "FEW_VALUES", "SHARE", "STAYS_MASKED", "Announced", "Corrected", "Dealt", "DealtShares", "Held",
-    "Revealed", "Secrets", "Survivors", "Uncovered", "agreements", "combine", "combine_work", "correct",
-    "personal_key", "signed_keys", "uncover", "without_silent",
+    "SHARE", "Announced", "Corrected", "Dealt", "DealtShares", "Held", "Revealed", "Secrets", "Survivors", "Uncovered",
+    "agreements", "combine", "combine_work", "correct", "personal_key", "signed_keys", "uncover",
 ]  # fmt: skip
 
 SHARE = shamir.share_bytes(KEY_BYTES)
 """The bytes of a share."""
-
-STAYS_MASKED = "the sum stays masked: {why}"
-"""The kind of the reason of a sum that nobody may open."""
-
-FEW_VALUES = "masked values of {count} clients were received; {needed} are needed"
-FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"
-"""Kinds of the reason behind it."""
 
 
 class DealtShares(Message):
@@ -63,20 +56,6 @@ class Survivors(Message):
 class Revealed(Message):
     protocol: ClassVar[str] = "dealing"
     shares: list[bytes]
-
-
-# --- the server: who was lost
-
-
-def without_silent(
-    me: Server, names: Sequence[str], answered: Container[str], deadline: float, then: str = "the sum goes without it"
-) -> tuple[str, ...]:
-    """Lose and dismiss those of `names` whose masked values were not received; returns the others. `then`: what the
-    trace says of the loss."""
-    silent = [name for name in names if name not in answered]
-    me.lose(silent, f"its masked values never came: {then}")
-    me.dismiss(silent, f"your masked values did not come within {deadline:g} s")
-    return tuple(name for name in names if name in answered)
 
 
 # --- a client: its answer to who is left

@@ -11,7 +11,7 @@ from tacit.protocols.outcome import Reason
 from tacit.protocols.parts import DRAWN
 from tacit.protocols.sums.decryptors import Decryptors, KeyRing
 from tacit.protocols.sums.members import exceeded_by
-from tacit.protocols.sums.opening import FEW_NEIGHBOURS
+from tacit.protocols.sums.sum import FEW_NEIGHBOURS
 from tacit.sim.streams import derive, generator
 
 __all__ = ["Round", "drawn_sums"]

@@ -73,9 +73,8 @@ from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds,
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.sums import consistency, dealing, neighbours, opening, removal
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
-from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED
-from tacit.protocols.sums.sum import STEPS, Requests, Sum, SumSettings, Total, sum_masked
+from tacit.protocols.sums.sum import STAYS_MASKED, STEPS, Requests, Sum, SumSettings, Total, sum_masked, without_silent
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import filled
 from tacit.sim.setting_error import Problem
@@ -346,7 +345,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
         if not found.signed:
             for name, why in found.lost.items():
                 me.lose([name], f"{why}: the round ends without a sum")
-            raise Abort(opening.STAYS_MASKED, why=found.problem)
+            raise Abort(STAYS_MASKED, why=found.problem)
         for block in settings.blocks:
             part = ring[settings.part(block[0])]
             left = await me.together(*[

@@ -39,8 +39,8 @@ from tacit.sim.wire import Message
 from tacit.sim.world import World
 
 __all__ = [
-    "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper", "SumSettings", "Total", "carries", "may_mask_once",
-    "sum_done", "sum_masked",
+    "FEW_NEIGHBOURS", "FEW_VALUES", "STAYS_MASKED", "STEPS", "WITH_SIGNING_KEYS", "Requests", "Sum", "SumHelper",
+    "SumSettings", "Total", "carries", "may_mask_once", "sum_done", "sum_masked", "without_silent",
 ]  # fmt: skip
 
 M = TypeVar("M", bound=Message)
@@ -53,6 +53,28 @@ STEPS = (
     Step("client", "sum.reveal", "reveal shares of lost clients' keys and others' seeds"),
     Step("server", "sum.collect", "gather keys and masked chunks; add them; take out what masks are left"),
 )
+
+
+STAYS_MASKED = "the sum stays masked: {why}"
+"""The kind of the reason of a sum that nobody may open."""
+
+FEW_VALUES = "masked values of {count} clients were received; {needed} are needed"
+FEW_NEIGHBOURS = "{count} neighbours of {client} are left; {needed} are needed"
+"""Kinds of the reason behind it."""
+
+
+# The server: who was lost
+
+
+def without_silent(
+    me: Server, names: Sequence[str], answered: Container[str], deadline: float, then: str = "the sum goes without it"
+) -> tuple[str, ...]:
+    """Lose and dismiss those of `names` whose masked values were not received; returns the others. `then`: what the
+    trace says of the loss."""
+    silent = [name for name in names if name not in answered]
+    me.lose(silent, f"its masked values never came: {then}")
+    me.dismiss(silent, f"your masked values did not come within {deadline:g} s")
+    return tuple(name for name in names if name in answered)
 
 
 # What a client refuses, and what it stores on its disk so that it can

@@ -54,8 +54,8 @@ from tacit.protocols.outcome import require
 from tacit.protocols.parts import Step
 from tacit.protocols.sums import dealing, opening
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
-from tacit.protocols.sums.opening import without_silent
 from tacit.protocols.sums.refusal import MASKED
+from tacit.protocols.sums.sum import without_silent
 from tacit.protocols.values import understood, values_of
 from tacit.protocols.xclp.rowsums import (
     MASK,

@@ -23,7 +23,7 @@ from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.outcome import Reason
 from tacit.protocols.registry import PROTOCOLS, using
 from tacit.protocols.sums.committee import Committee
-from tacit.protocols.sums.opening import FEW_VALUES
+from tacit.protocols.sums.sum import FEW_VALUES
 from tacit.scenarios.command import survival as survival_command
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.dropouts import dropouts
