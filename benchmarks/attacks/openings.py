@@ -12,8 +12,9 @@ from tacit.benchmarks.attacks.finding import Finding, by_rank
 from tacit.benchmarks.attacks.weakened import Forgetful, any_number_of_times
 from tacit.parties.client import Client
 from tacit.protocols.crypto import quorum
+from tacit.protocols.crypto.dealt_secrets import SHARE
 from tacit.protocols.sums import dealing, secure_sum
-from tacit.protocols.sums.opening import SHARE, Dealt, Revealed
+from tacit.protocols.sums.opening import Dealt, Revealed
 from tacit.scenarios.chaos.server_world import Miniature
 
 __all__ = [

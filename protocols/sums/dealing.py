@@ -44,12 +44,13 @@ from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto import quorum, shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret, StandIn, StandInPair
+from tacit.protocols.crypto.dealt_secrets import SHARE, personal_key
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.parts import Among, Part
 from tacit.protocols.sums.consistency import Signed
-from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors, personal_key
+from tacit.protocols.sums.opening import Announced, Dealt, DealtShares, Revealed, Survivors
 from tacit.protocols.values import announced, values_of, with_usable_keys
 from tacit.sim.hollow import hollow, predicted
 from tacit.sim.streams import Entropy, derive

@@ -43,13 +43,14 @@ from tacit.parties.server import Server
 from tacit.protocols import setup
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.agreement import KEY_BYTES, fresh_pair
+from tacit.protocols.crypto.dealt_secrets import SHARE
 from tacit.protocols.crypto.quorum import Least, NotCarried
 from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import DRAWN, Among, Part, messages_in
 from tacit.protocols.sums.dealing import Circle, check_own, collect_keys, deal_among, make_keys
-from tacit.protocols.sums.opening import SHARE, Announced, Dealt, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.opening import Announced, Dealt, DealtShares, Revealed, Survivors
 from tacit.protocols.values import announced, values_of
 from tacit.sim.streams import generator
 from tacit.sim.trace import Fact

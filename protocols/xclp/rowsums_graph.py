@@ -44,6 +44,7 @@ from typing import Any, ClassVar
 from tacit.parties.client import Client
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, SharedSecret
+from tacit.protocols.crypto.dealt_secrets import SHARE
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of, shuffled
 from tacit.protocols.crypto.sizes import text
@@ -52,7 +53,6 @@ from tacit.protocols.parts import Among, Part
 from tacit.protocols.sums import dealing, neighbours, opening
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.dealing import Circle
-from tacit.protocols.sums.opening import SHARE
 from tacit.protocols.sums.sum import carries
 from tacit.protocols.values import announced, values_of
 from tacit.protocols.xclp.rowsums import Candidates

@@ -15,12 +15,13 @@ from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.dealt_secrets import SHARE, personal_key
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.masking import joined, masks
-from tacit.protocols.sums import consistency, opening, refusal, secure_sum
+from tacit.protocols.sums import consistency, refusal, secure_sum
 from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.lying.relations import Relation, exposed
-from tacit.protocols.sums.opening import SHARE, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
 from tacit.scenarios.chaos import server
@@ -154,7 +155,7 @@ class Obedient:
                 if name != me.name:
                     me.send(name, DealtShares(share))
             title = f"{me.name}#{me.incarnation}"
-            self.personal = opening.personal_key(seed, me.world.run_id, me.round, me.attempt, title)
+            self.personal = personal_key(seed, me.world.run_id, me.round, me.attempt, title)
             self.shares = {me.name: shares[names.index(me.name)]}
             self.names, self.answered = names, False
 

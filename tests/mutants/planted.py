@@ -113,7 +113,7 @@ PLANTED = (
     ),
     Bug(
         "a pair mask with a client that was lost is left in",
-        "protocols/sums/opening.py",
+        "protocols/crypto/dealt_secrets.py",
         "            if k in left:\n",
         "            if k in left or k == attempt.names[-1]:\n",
         "fedavg, secure, star",

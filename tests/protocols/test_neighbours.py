@@ -15,13 +15,14 @@ from tacit.parties.data.splits import Shard
 from tacit.parties.party import NoAnswer
 from tacit.parties.playing import play
 from tacit.parties.server import Server
+from tacit.protocols.crypto.dealt_secrets import SHARE
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
 from tacit.protocols.sums import opening, secure_sum
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
-from tacit.protocols.sums.opening import SHARE, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SecAggPlus, SumStart
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free

@@ -17,6 +17,7 @@ from tacit.parties.party import Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, SharedSecret
+from tacit.protocols.crypto.dealt_secrets import SHARE, personal_key
 from tacit.protocols.crypto.masking import Ring, parted, read, reduced
 from tacit.protocols.crypto.prg import Streams
 from tacit.protocols.crypto.quorum import Assumed
@@ -27,7 +28,7 @@ from tacit.protocols.sums.dealing import DealtKey, DealtKeys
 from tacit.protocols.sums.lying.base import DEADLINE, SHORT, Lying, Setting, Values
 from tacit.protocols.sums.lying.relations import Input, Judged, Mask, Relation, coefficients, exposed_to
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
-from tacit.protocols.sums.opening import SHARE, Revealed, Survivors
+from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
@@ -167,7 +168,7 @@ class DealtView:
         run_id, known = self._world.run_id, set[bytes]()
         for secret in self._secrets():
             for number, attempt in stamps:
-                known |= {opening.personal_key(secret, run_id, number, attempt, title) for title in titles}
+                known |= {personal_key(secret, run_id, number, attempt, title) for title in titles}
             pair = KeyPair(secret)
             if pair.public not in public:  # the secret is a seed, not a private key
                 continue
