@@ -24,10 +24,10 @@ from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort
 from tacit.protocols.setup import Roster
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.lying.base import Lying, Setting
 from tacit.protocols.sums.lying.dealing import DealtView, LyingToAll
 from tacit.protocols.sums.lying.signing import LyingToSigners
-from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.values import BadValues

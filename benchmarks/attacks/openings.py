@@ -14,7 +14,7 @@ from tacit.parties.client import Client
 from tacit.protocols.crypto import quorum
 from tacit.protocols.crypto.dealt_secrets import SHARE
 from tacit.protocols.sums import dealing, secure_sum
-from tacit.protocols.sums.opening import Dealt, Revealed
+from tacit.protocols.sums.dealing import Dealt, Revealed
 from tacit.scenarios.chaos.server_world import Miniature
 
 __all__ = [

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from tacit.parties.client import Client
 from tacit.parties.party import Party
 from tacit.protocols.sums import consistency, dealing, secure_sum
-from tacit.protocols.sums.opening import Dealt
+from tacit.protocols.sums.dealing import Dealt
 
 __all__ = ["Forgetful", "any_number_of_times", "forgetful", "unsigned"]
 

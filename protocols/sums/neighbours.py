@@ -5,7 +5,7 @@
 | client, `deal` | FreshKeys | j -> server | 64 | public halves of two fresh X25519 pairs: to seal with, and to deal |
 | server, `announce` | Neighbours | server -> each in A | 64 (k + 1), k + 1 names | j and its neighbours: their keys |
 | client, `deal` | DealtShares | j -> each neighbour, sealed | 72 | as in `dealing` |
-| server, `opening.uncover` | Survivors | server -> each in U3 | k + 1 names, without the lost | who of them is in U3 |
+| server, `dealing.uncover` | Survivors | server -> each in U3 | k + 1 names, without the lost | who of them is in U3 |
 | client, `reveal` | Revealed | j in U3 -> server | 36 k | a share of each neighbour's seed (U3) or key (A \\ U3) |
 
 Paper: Bell et al., CCS 2020, Algorithm 2 (SecAgg+). In each attempt the server draws a graph over A (`regular_graph`
@@ -49,8 +49,18 @@ from tacit.protocols.crypto.regular_graph import Graph, Tolerance, degree_of, sh
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import DRAWN, Among, Part, messages_in
-from tacit.protocols.sums.dealing import Circle, check_own, collect_keys, deal_among, make_keys
-from tacit.protocols.sums.opening import Announced, Dealt, DealtShares, Revealed, Survivors
+from tacit.protocols.sums.dealing import (
+    Announced,
+    Circle,
+    Dealt,
+    DealtShares,
+    Revealed,
+    Survivors,
+    check_own,
+    collect_keys,
+    deal_among,
+    make_keys,
+)
 from tacit.protocols.values import announced, values_of
 from tacit.sim.streams import generator
 from tacit.sim.trace import Fact

@@ -71,7 +71,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Found, Opening, Part, Phase, SumBounds, Taken
 from tacit.protocols.privacy.distributed import Distributed
-from tacit.protocols.sums import consistency, dealing, neighbours, opening, removal
+from tacit.protocols.sums import consistency, dealing, neighbours, removal
 from tacit.protocols.sums.keys import CollusionKeys, DrawnKeys
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import STAYS_MASKED, STEPS, Requests, Sum, SumSettings, Total, sum_masked, without_silent
@@ -115,7 +115,7 @@ class ChunkWanted(Message):
 
 
 class MaskedChunk(Message):
-    admits: ClassVar[tuple[str, ...]] = (opening.Survivors.__name__,)
+    admits: ClassVar[tuple[str, ...]] = (dealing.Survivors.__name__,)
     in_attempt: ClassVar[bool] = True
     number: int
     values: bytes
@@ -125,7 +125,7 @@ class SumDone(Message):
     pass
 
 
-REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, opening.Survivors, consistency.Agreement))
+REQUESTS = Requests(SumDone, (SumStart, ChunkWanted, dealing.Survivors, consistency.Agreement))
 
 
 @dataclass(frozen=True)
@@ -228,11 +228,11 @@ async def client(
                 if first and settings.noise is not None:
                     vector, dealt.then = await removal.noisy(me, vector, dealt.clients, settings.noise)
                 await _send_chunks(me, vector, dealt, answer.number, settings)
-        elif isinstance(answer, opening.Survivors | consistency.Agreement):
+        elif isinstance(answer, dealing.Survivors | consistency.Agreement):
             await dealt.respond(me, answer, "sum", settings.deadline)
 
 
-async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> opening.Dealt | None:
+async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Settings) -> dealing.Dealt | None:
     """Deal in the attempt that has begun; None if `me` refuses the clients to deal with."""
     if settings.tolerance is not None:
         sizes = settings.tolerance, settings.called, settings.min_clients, settings.deadline
@@ -245,7 +245,7 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     return _with_noise(me, dealt, settings)
 
 
-def _with_noise(me: Client, dealt: opening.Dealt | None, settings: Settings) -> opening.Dealt | None:
+def _with_noise(me: Client, dealt: dealing.Dealt | None, settings: Settings) -> dealing.Dealt | None:
     """Return `dealt` with the fewest survivors among whom `noise` is enough; None if it is not made for those of A.
 
     Who sees neighbours alone cannot count survivors.
@@ -274,7 +274,7 @@ def _may_begin(me: Client, number: int) -> bool:
     return False
 
 
-def _check(me: Client, vector: NDArray[Any], dealt: opening.Dealt, settings: Settings) -> None:
+def _check(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, settings: Settings) -> None:
     """Raise Withdrawn if a number of `vector` cannot be summed; the trace reports this without the number."""
     if vector.dtype == np.uint64:
         return
@@ -286,7 +286,7 @@ def _check(me: Client, vector: NDArray[Any], dealt: opening.Dealt, settings: Set
         raise Withdrawn(str(error)) from None
 
 
-async def _send_chunks(me: Client, vector: NDArray[Any], dealt: opening.Dealt, number: int, settings: Settings) -> None:
+async def _send_chunks(me: Client, vector: NDArray[Any], dealt: dealing.Dealt, number: int, settings: Settings) -> None:
     """Send chunk `number` and the chunks that the server wants next, until the last is sent."""
     places = {name: place for place, name in enumerate(dealt.names)}
     mine = places[me.name]
@@ -341,7 +341,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
                 break
         me.once(MASKED)
         survivors, ring = await _gather_chunks(me, attempt.names, settings)
-        found = await opening.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
+        found = await dealing.uncover(me, attempt, survivors, PURPOSE, settings.deadline)
         if not found.signed:
             for name, why in found.lost.items():
                 me.lose([name], f"{why}: the round ends without a sum")
@@ -363,7 +363,7 @@ async def server(me: Server, clients: Sequence[str], settings: Settings) -> Tota
     return Total(survivors, ring, settings.fraction_bits, noise)
 
 
-def _fewest_with_noise(attempt: opening.Announced, settings: Settings) -> int:
+def _fewest_with_noise(attempt: dealing.Announced, settings: Settings) -> int:
     """The fewest survivors of an attempt with noise: as many as clients require, or in a graph n - T."""
     noise, clients = settings.noise, len(attempt.names)
     assert noise is not None
@@ -372,7 +372,7 @@ def _fewest_with_noise(attempt: opening.Announced, settings: Settings) -> int:
     return removal.fewest_left(noise, clients, attempt.threshold, settings.identities is not None)
 
 
-async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> opening.Announced:
+async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings) -> dealing.Announced:
     """The attempt that was just begun, with the second keys received."""
     if settings.tolerance is not None:
         return await neighbours.gather(
@@ -383,14 +383,14 @@ async def _gather_keys(me: Server, candidates: Sequence[str], settings: Settings
     )
 
 
-def _announce(me: Server, attempt: opening.Announced) -> None:
+def _announce(me: Server, attempt: dealing.Announced) -> None:
     if isinstance(attempt, neighbours.Acquainted):
         neighbours.announce(me, attempt)
     else:
         dealing.announce(me, attempt)
 
 
-async def _with_shares(me: Server, attempt: opening.Announced, settings: Settings) -> tuple[str, ...]:
+async def _with_shares(me: Server, attempt: dealing.Announced, settings: Settings) -> tuple[str, ...]:
     """The members of A that report the shares they hold, and whose shares enough of them hold; others are lost."""
     names = attempt.names
 

@@ -47,7 +47,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Among, Part, Step
 from tacit.protocols.sums import consistency
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import Survivors
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import without_silent
 from tacit.protocols.values import announced, understood, values_of

@@ -50,7 +50,7 @@ from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degre
 from tacit.protocols.crypto.sizes import text
 from tacit.protocols.identities import SIGNATURE_BYTES, is_signed
 from tacit.protocols.parts import Among, Part
-from tacit.protocols.sums import dealing, neighbours, opening
+from tacit.protocols.sums import dealing, neighbours
 from tacit.protocols.sums.consistency import Signed
 from tacit.protocols.sums.dealing import Circle
 from tacit.protocols.sums.sum import carries
@@ -88,7 +88,7 @@ class InGraph(Shamir):
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
-    ) -> opening.Dealt | None:
+    ) -> dealing.Dealt | None:
         own = await dealing.make_keys(me)
         await dealing.send_key(me, own.pair, signed)
         shown = await me.recv(Adjacent, me.server, 2 * deadline)
@@ -117,7 +117,7 @@ class InGraph(Shamir):
 
     async def gather(
         self, me: Server, names: Sequence[str], deadline: float, candidates: Candidates
-    ) -> opening.Announced:
+    ) -> dealing.Announced:
         gathered = await dealing.gather(me, names, None, deadline, identities=candidates.identities)
         names, graph, threshold = gathered.names, None, gathered.threshold
         if len(names) >= self.tolerance.of(len(names)).fewest:
@@ -130,7 +130,7 @@ class InGraph(Shamir):
         signers = candidates.signers
         return replace(gathered, threshold=threshold, fewest=signers, graph=graph, signers=signers)
 
-    def announce(self, me: Server, attempt: opening.Announced) -> None:
+    def announce(self, me: Server, attempt: dealing.Announced) -> None:
         names = attempt.names
         if attempt.graph is None:
             every = [attempt.shown(name) for name in names]
@@ -151,7 +151,7 @@ class DealingAmongAll(Part):
     """Dealing in a graph whose members all clients know, as a part of SecureRowSums."""
 
     messages = (dealing.DealtKey, *neighbours.SHARED, Adjacent)
-    between_clients = (opening.DealtShares,)
+    between_clients = (dealing.DealtShares,)
 
     def payloads(self, tables: Any, among: Among) -> dict[str, int]:
         p, names = len(among.names), text(among.names)
@@ -159,7 +159,7 @@ class DealingAmongAll(Part):
         return {
             dealing.DealtKey.__name__: p * key,
             "Adjacent": p * ((degree.k + 1) * key + names),
-            opening.DealtShares.__name__: p * degree.k * 2 * SHARE,
-            opening.Survivors.__name__: p * names,
-            opening.Revealed.__name__: p * degree.holders * SHARE,
+            dealing.DealtShares.__name__: p * degree.k * 2 * SHARE,
+            dealing.Survivors.__name__: p * names,
+            dealing.Revealed.__name__: p * degree.holders * SHARE,
         }

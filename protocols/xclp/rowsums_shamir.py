@@ -52,7 +52,7 @@ from tacit.protocols.crypto.prg import Streams, words
 from tacit.protocols.crypto.quorum import Least
 from tacit.protocols.outcome import require
 from tacit.protocols.parts import Step
-from tacit.protocols.sums import dealing, opening
+from tacit.protocols.sums import dealing
 from tacit.protocols.sums.consistency import Agreement, Signed, signed_by
 from tacit.protocols.sums.refusal import MASKED
 from tacit.protocols.sums.sum import without_silent
@@ -100,19 +100,19 @@ class Shamir:
 
     async def deal(
         self, me: Client, secrets: Mapping[str, SharedSecret], least: Least, deadline: float, signed: Signed | None
-    ) -> opening.Dealt | None:
+    ) -> dealing.Dealt | None:
         """Deal in the attempt that has begun; None if `me` refuses A."""
         return await dealing.deal(me, secrets, self.threshold, least, deadline, signed)
 
     async def gather(
         self, me: Server, names: Sequence[str], deadline: float, candidates: Candidates
-    ) -> opening.Announced:
+    ) -> dealing.Announced:
         """Collect second public keys from `names`; returns the attempt with its set A."""
         t = max(self.threshold or 0, candidates.signers)
         found, colluding = candidates.identities, candidates.colluding
         return await dealing.gather(me, names, t, deadline, identities=found, colluding=colluding)
 
-    def announce(self, me: Server, attempt: opening.Announced) -> None:
+    def announce(self, me: Server, attempt: dealing.Announced) -> None:
         """Broadcast A with its second public keys."""
         dealing.announce(me, attempt)
 
@@ -120,13 +120,13 @@ class Shamir:
         secrets = {name: secret for name, secret in scores.secrets.items() if name in scores.rows}
         own = np.zeros(0, np.uint64)
         signed = signed_by(me, scores.identities, scores.secrets)
-        dealt: opening.Dealt | None = None
+        dealt: dealing.Dealt | None = None
         number = me.round
         while True:
-            answer = await me.recv((Summing, opening.Survivors, Agreement, SummedRows), me.server, 2 * deadline)
+            answer = await me.recv((Summing, dealing.Survivors, Agreement, SummedRows), me.server, 2 * deadline)
             if isinstance(answer, SummedRows):
                 break
-            if isinstance(answer, opening.Survivors | Agreement):
+            if isinstance(answer, dealing.Survivors | Agreement):
                 if dealt is not None:
                     await dealt.respond(me, answer, "rowsums", deadline)
                 continue
@@ -194,7 +194,7 @@ class Shamir:
                 without_silent(me, names, values, deadline, "its labels do not count, its rows are not summed")
                 survivors = tuple(values)
                 candidates.require(survivors)
-                found = await opening.uncover(me, attempt, survivors, DEALT, deadline)
+                found = await dealing.uncover(me, attempt, survivors, DEALT, deadline)
                 if found.signed:
                     break
                 left = _drop(me, survivors, found)
@@ -229,7 +229,7 @@ def _masks(pairs: list[Pair], personal: bytes, blocks: list[Block]) -> list[Ring
     return parted(total, sizes)
 
 
-def _drop(me: Server, survivors: tuple[str, ...], failed: opening.Uncovered) -> tuple[str, ...]:
+def _drop(me: Server, survivors: tuple[str, ...], failed: dealing.Uncovered) -> tuple[str, ...]:
     """Lose the clients that made unmasking fail; return the candidates for the next attempt."""
     for name, why in failed.lost.items():
         me.lose([name], f"{why}: summing starts again")

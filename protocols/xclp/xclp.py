@@ -48,7 +48,7 @@ from tacit.protocols.outcome import Abort, Reason
 from tacit.protocols.parts import Step
 from tacit.protocols.privacy.randomised import HashFlips
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import Survivors
 from tacit.protocols.values import values_of
 from tacit.protocols.xclp import hamming, influence
 from tacit.protocols.xclp.blocks import NO_POINTS, Blocks

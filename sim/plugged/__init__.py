@@ -60,11 +60,12 @@ VARIABLE = "TACIT_PLUGINS"
 _FORMER = ("sim", "parties", "protocols", "scenarios", "benchmarks")
 """Packages of Tacit that plugins made for version 0.1.0 import under these names, now below ``tacit``."""
 
-_SUMS = ("secure_sum", "dealing", "opening", "neighbours", "consistency", "refusal")
+_SUMS = ("secure_sum", "dealing", "neighbours", "consistency", "refusal")
 _MOVED = {f"protocols.{name}": f"protocols.sums.{name}" for name in _SUMS} | {
     "protocols.masking": "protocols.crypto.masking",
     "protocols.quorum": "protocols.crypto.quorum",
-    "protocols.uncovering": "protocols.sums.opening",
+    "protocols.uncovering": "protocols.sums.dealing",
+    "protocols.opening": "protocols.sums.dealing",
     "protocols.rounds": "protocols.rounds.rounds",
     "protocols.returning": "protocols.rounds.returning",
     "protocols.endings": "protocols.rounds.endings",

@@ -19,9 +19,8 @@ from tacit.protocols.crypto.dealt_secrets import SHARE, personal_key
 from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.masking import joined, masks
 from tacit.protocols.sums import consistency, refusal, secure_sum
-from tacit.protocols.sums.dealing import DealtKey, DealtKeys
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.lying.relations import Relation, exposed
-from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.xclp import rowsums, rowsums_shamir
 from tacit.scenarios.chaos import server

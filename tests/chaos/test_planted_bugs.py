@@ -11,8 +11,7 @@ from tacit.parties.party import Collected, Party
 from tacit.parties.server import Server
 from tacit.protocols.crypto.agreement import SharedSecret
 from tacit.protocols.federated import fedavg
-from tacit.protocols.sums.dealing import DealtKeys
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import DealtKeys, Survivors
 from tacit.protocols.xclp.rowsums import MaskedRows
 from tacit.scenarios.chaos.broad import calm_scenario
 from tacit.scenarios.chaos.campaign import Failure, Plan, campaign, first_run, verdict

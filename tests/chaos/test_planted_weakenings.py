@@ -22,8 +22,7 @@ from tacit.protocols.crypto.regular_graph import degree_of
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, neighbours, refusal, reports, secure_sum
-from tacit.protocols.sums.dealing import OwnKeys
-from tacit.protocols.sums.opening import Dealt
+from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import CALLED, SUMMED
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tacit import Scenario
 from tacit.parties.server import Server
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import Survivors
 from tacit.scenarios.chaos.broad import calm_scenario
 from tacit.scenarios.chaos.campaign import Verdict, first_run, verdict
 from tacit.scenarios.chaos.configurations import CONFIGURATIONS

@@ -121,7 +121,7 @@ PLANTED = (
     ),
     Bug(
         "a share of the seed is revealed of one who was lost",
-        "protocols/sums/opening.py",
+        "protocols/sums/dealing.py",
         "slice(SHARE, 2 * SHARE) if name in survivors else",
         "slice(SHARE, 2 * SHARE) if name in self.names else",
         "fedavg, secure, star",

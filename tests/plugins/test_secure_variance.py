@@ -14,7 +14,7 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 from tacit.protocols.outcome import Reason
-from tacit.protocols.sums import opening, reports
+from tacit.protocols.sums import dealing, reports
 from tacit.scenarios.chaos.campaign import Plan, campaign, verdict
 from tacit.scenarios.command.main import app
 from tacit.scenarios.files.reading import load
@@ -156,13 +156,13 @@ def test_a_sum_that_is_given_up_with_enough_clients_breaks_a_promise(
 ) -> None:
     scenario = load(folder / "secure_variance.toml", ["expect={}"])
     crash = Fault(party="client/*", count=2, step="sum.mask", round=1)
-    uncover = opening.uncover
+    uncover = dealing.uncover
 
-    async def planted(*arguments: Any) -> opening.Uncovered:
+    async def planted(*arguments: Any) -> dealing.Uncovered:
         found = await uncover(*arguments)
         return replace(found, signed={}, problem=Reason("planted"))
 
-    monkeypatch.setattr(opening, "uncover", planted)
+    monkeypatch.setattr(dealing, "uncover", planted)
     (broken,) = verdict(structs.replace(scenario, fault=(crash,))).broken
     assert broken.promise == "only losses end a run early"
     assert broken.how.endswith("with 4 clients that nothing affected, and they are enough")

@@ -26,8 +26,7 @@ from tacit.protocols.parts import Among, payloads
 from tacit.protocols.setup import Roster, SeedAgreed
 from tacit.protocols.sums import consistency
 from tacit.protocols.sums.consistency import Agreed, Agreement
-from tacit.protocols.sums.dealing import DealtKey, DealtKeys
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Survivors
 from tacit.protocols.values import BadValues
 from tacit.protocols.xclp.declaration import Propagation
 from tacit.protocols.xclp.rowsums import Restart, Summing

@@ -20,9 +20,9 @@ from tacit.protocols.crypto.fixed_point import encode
 from tacit.protocols.crypto.regular_graph import Degree, Graph, Tolerance, degree_of
 from tacit.protocols.outcome import Abort
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.sums import opening, secure_sum
+from tacit.protocols.sums import dealing, secure_sum
+from tacit.protocols.sums.dealing import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
-from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SecAggPlus, SumStart
 from tacit.protocols.values import BadValues
 from tacit.sim.compute import Free
@@ -260,14 +260,14 @@ def test_a_failed_opening_is_blamed_on_the_silent_clients() -> None:
 
 
 def test_wrong_shares_are_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    reveal = opening.Dealt.reveal
+    reveal = dealing.Dealt.reveal
 
-    async def wrong(self: opening.Dealt, me: Client, survivors: Sequence[str], deadline: float) -> None:
+    async def wrong(self: dealing.Dealt, me: Client, survivors: Sequence[str], deadline: float) -> None:
         if me.name == "client/0":
             self.shares = {name: bytes([1]) * (2 * SHARE) for name in self.shares}
         await reveal(self, me, survivors, deadline)
 
-    monkeypatch.setattr(opening.Dealt, "reveal", wrong)
+    monkeypatch.setattr(dealing.Dealt, "reveal", wrong)
     run = Run(faults=[Crash("client/2", before="sum.mask")])
     run.assert_sums("client/2")
     assert any(event.note.startswith("Revealed from client/0: its shares do not fit") for event in run.events)

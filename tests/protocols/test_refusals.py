@@ -27,8 +27,7 @@ from tacit.protocols.crypto.quorum import Assumed, Least
 from tacit.protocols.crypto.sealing import PairChannel
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.dealing import DealtKey, DealtKeys
-from tacit.protocols.sums.opening import DealtShares, Revealed, Survivors
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, DealtShares, Revealed, Survivors
 from tacit.protocols.sums.refusal import may_answer
 from tacit.protocols.sums.secure_sum import ChunkWanted, MaskedChunk, SumDone, SumStart
 from tacit.protocols.sums.sum import Sum, sum_done, sum_masked

@@ -11,7 +11,7 @@ from msgspec import structs
 from tacit import Network, ProtocolKeys, Scenario
 from tacit.protocols.crypto.regular_graph import Tolerance, degree_of
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.sums.opening import Survivors
+from tacit.protocols.sums.dealing import Survivors
 from tacit.protocols.xclp.rowsums_graph import Adjacent, DealingAmongAll, InGraph
 from tacit.sim.faults import Crash
 

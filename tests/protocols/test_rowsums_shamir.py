@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto.masking import masks, read
 from tacit.protocols.parts import Among, payloads
-from tacit.protocols.sums import dealing, opening
-from tacit.protocols.sums.opening import Revealed, Survivors
+from tacit.protocols.sums import dealing
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.xclp.rowsums import MaskedRows
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.faults import Crash
@@ -200,7 +200,7 @@ def test_the_server_gets_one_kind_of_share_for_each_client(federation, make_shar
 
 def test_a_request_for_both_kinds_of_shares_is_refused_and_traced(federation, make_shards, monkeypatch) -> None:
     """A server that has its answer asks again, with client/1 among the lost."""
-    asked = opening.uncover
+    asked = dealing.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):
         found = await asked(me, attempt, survivors, purpose, deadline)
@@ -213,7 +213,7 @@ def test_a_request_for_both_kinds_of_shares_is_refused_and_traced(federation, ma
         assert set(more.answers) < set(fewer)
         return found
 
-    monkeypatch.setattr(opening, "uncover", curious)
+    monkeypatch.setattr(dealing, "uncover", curious)
     run = federation(make_shards(SIZES), recovery=Shamir())
     trace = run.events
     run.run()
@@ -232,13 +232,13 @@ def test_a_request_for_both_kinds_of_shares_is_refused_and_traced(federation, ma
     ],
 )
 def test_impossible_sets_of_survivors_are_refused(federation, make_shards, monkeypatch, names, why) -> None:
-    asked = opening.uncover
+    asked = dealing.uncover
 
     async def wrong(me, attempt, survivors, purpose, deadline):
         me.send("client/0", Survivors(list(names)))
         return await asked(me, attempt, survivors, purpose, deadline)
 
-    monkeypatch.setattr(opening, "uncover", wrong)
+    monkeypatch.setattr(dealing, "uncover", wrong)
     run = federation(make_shards(SIZES), recovery=Shamir()).run()
     (refused,) = notes(run, "refused to reveal shares")
     assert refused.party == "client/0" and why in refused.note
@@ -258,14 +258,14 @@ def test_a_new_attempt_has_new_keys_seeds_and_masks(federation, make_shards) -> 
 def test_rows_for_a_client_lost_in_the_attempt_stay_masked(federation, make_shards, monkeypatch) -> None:
     """The server removes all masks that it can on the block of client/3; the rest is not Z."""
     kept = {}
-    asked = opening.uncover
+    asked = dealing.uncover
 
     async def keep(me, attempt, survivors, purpose, deadline):
         kept["found"] = found = await asked(me, attempt, survivors, purpose, deadline)
         kept["attempt"] = attempt
         return found
 
-    monkeypatch.setattr(opening, "uncover", keep)
+    monkeypatch.setattr(dealing, "uncover", keep)
     shards = make_shards(SIZES)
     run = federation(shards, recovery=Shamir(), faults=[Crash("client/3", before="rowsums.mask")]).run()
     run.assert_equals_oracle()

@@ -24,8 +24,8 @@ from tacit.protocols.parts import Among, payloads
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind, Seeds, removed_noise
 from tacit.protocols.privacy.rotated import Rounding, centred
-from tacit.protocols.sums import opening, secure_sum
-from tacit.protocols.sums.opening import Revealed, Survivors
+from tacit.protocols.sums import dealing, secure_sum
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import MaskedChunk, Settings
 from tacit.sim.compute import Free
 from tacit.sim.conditions import Conditions
@@ -332,7 +332,7 @@ def test_a_vector_of_another_shape_is_refused() -> None:
 
 
 def test_a_request_for_both_kinds_of_shares_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = opening.uncover
+    asked = dealing.uncover
 
     async def curious(me, attempt, survivors, purpose, deadline):  # type: ignore[no-untyped-def]
         found = await asked(me, attempt, survivors, purpose, deadline)
@@ -340,7 +340,7 @@ def test_a_request_for_both_kinds_of_shares_is_refused(monkeypatch: pytest.Monke
         await me.collect(Revealed, survivors, deadline=deadline)
         return found
 
-    monkeypatch.setattr(opening, "uncover", curious)
+    monkeypatch.setattr(dealing, "uncover", curious)
     run = Run(vectors())
     refused = [event.party for event in run.events if "refused to reveal shares" in event.note]
     assert sorted(refused) == list(NAMES[1:])

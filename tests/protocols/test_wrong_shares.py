@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tacit.protocols.crypto import shamir
 from tacit.protocols.crypto.share_errors import blamed, corrected
-from tacit.protocols.sums.opening import DealtShares, Revealed
+from tacit.protocols.sums.dealing import DealtShares, Revealed
 from tacit.protocols.xclp.rowsums_shamir import Shamir
 from tacit.sim.faults import Crash
 from tacit.sim.streams import Entropy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.protocols.setup import Join
-from tacit.protocols.sums.opening import Revealed
+from tacit.protocols.sums.dealing import Revealed
 from tacit.sim import hollow
 from tacit.sim.hollow import Blank, Body, HollowArray, Meter, array_in, blank, body_of, filled, stand_ins, together
 from tacit.sim.wire import encode_body, payload_size

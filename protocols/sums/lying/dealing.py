@@ -23,12 +23,11 @@ from tacit.protocols.crypto.prg import Streams
 from tacit.protocols.crypto.quorum import Assumed
 from tacit.protocols.crypto.regular_graph import Graph, degree_of
 from tacit.protocols.crypto.words import WHOLE, Quantised, packed_bytes, word_type
-from tacit.protocols.sums import dealing, neighbours, opening, secure_sum
-from tacit.protocols.sums.dealing import DealtKey, DealtKeys
+from tacit.protocols.sums import dealing, neighbours, secure_sum
+from tacit.protocols.sums.dealing import DealtKey, DealtKeys, Revealed, Survivors
 from tacit.protocols.sums.lying.base import DEADLINE, SHORT, Lying, Setting, Values
 from tacit.protocols.sums.lying.relations import Input, Judged, Mask, Relation, coefficients, exposed_to
 from tacit.protocols.sums.neighbours import FreshKeys, Neighbours
-from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.wire import Message, Packet, decode_body, decode_frame
@@ -149,7 +148,7 @@ class DealtView:
         """The dealt keys and seeds of which enough shares were received."""
         held: dict[bytes, dict[int, bytes]] = {secret: dict(shares) for secret, shares in self._given.items()}
         for _, message in self._received:
-            for share in message.shares if isinstance(message, opening.Revealed) else ():
+            for share in message.shares if isinstance(message, dealing.Revealed) else ():
                 if share and share not in self._dealt:
                     raise ValueError("a share was revealed that no client has dealt: it cannot be judged.")
                 for secret, x in self._dealt.get(share, ()):

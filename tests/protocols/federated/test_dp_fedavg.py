@@ -24,8 +24,8 @@ from tacit.protocols.federated.round import TrainingClient, TrainingServer
 from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.privacy.gaussian import discrete_gaussian
 from tacit.protocols.privacy.noise import gaussian
-from tacit.protocols.sums import opening
-from tacit.protocols.sums.opening import Revealed, Survivors
+from tacit.protocols.sums import dealing
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
 from tacit.sim.world import World
@@ -181,7 +181,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_survivors_that_clients_answer
     min_clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients do not answer a server that names survivors whose noise would be too little."""
-    asked, made_for, opened = opening.uncover, [], []
+    asked, made_for, opened = dealing.uncover, [], []
     words = Clipped.words
 
     async def smaller_and_smaller(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
@@ -196,7 +196,7 @@ def test_noise_at_clients_is_enough_for_the_fewest_survivors_that_clients_answer
         made_for.append(parts + 1)  # one knows its own noise
         return words(self, before, after, parts, *rest)
 
-    monkeypatch.setattr(opening, "uncover", smaller_and_smaller)
+    monkeypatch.setattr(dealing, "uncover", smaller_and_smaller)
     monkeypatch.setattr(Clipped, "words", noted)
     trained(Clipped(0.3, 0.5, "clients"), averaging=Secure(), rounds=1, min_clients=min_clients)
     assert set(made_for) == {max(2, min_clients)}

@@ -24,12 +24,12 @@ from tacit.protocols.federated.noisy_changes import NoisyChanges
 from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.removable import Kind
-from tacit.protocols.sums import consistency, opening, removal, secure_sum
+from tacit.protocols.sums import consistency, dealing, removal, secure_sum
 from tacit.protocols.sums.committee import ByCommittee
 from tacit.protocols.sums.consistency import Agreed, Agreement
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.flamingo import Flamingo
 from tacit.protocols.sums.lightsecagg import CodedSum, CodedSurvivors, LightSecAgg
-from tacit.protocols.sums.opening import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumSettings
 from tacit.sim.faults import Crash, Fault
@@ -95,8 +95,8 @@ def test_whatever_sets_a_server_shows_the_components_that_are_left_have_the_vari
         revealed.update({name: message.seeds for name, message in seeds.items()})
         return await honest(me, attempt, survivors, *rest)
 
-    honest = opening.uncover
-    monkeypatch.setattr(opening, "uncover", lying)
+    honest = dealing.uncover
+    monkeypatch.setattr(dealing, "uncover", lying)
     ran(SecAgg(identities=SIGNED, of_run=Assumed(CLIENTS, 1, 0), noise=noise), noise)
     opened = {shown[name] for name in answered if name != COLLUDING}
     assert answered or len({*shown.values()}) > 1
@@ -200,7 +200,7 @@ def test_no_seeds_of_a_second_set_after_restarts(monkeypatch: pytest.MonkeyPatch
     it is back itself."""
     noise = noise_of(rounds=2)
     seen: list[tuple[str, int, bytes]] = []
-    uncover = opening.uncover
+    uncover = dealing.uncover
 
     async def twice(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
         found = await uncover(me, attempt, survivors, *rest)
@@ -217,7 +217,7 @@ def test_no_seeds_of_a_second_set_after_restarts(monkeypatch: pytest.MonkeyPatch
             seen.extend((name, 1, message.seeds) for name, message in again.items())
         return found
 
-    monkeypatch.setattr(opening, "uncover", twice)
+    monkeypatch.setattr(dealing, "uncover", twice)
     parties = {"clients": [f"client/{i}" for i in range(CLIENTS)], "server": ["server"], "nobody": []}[restarted]
     step = {"clients": "sum.reveal", "server": "sum.collect", "nobody": ""}[restarted]
     faults = [Crash(name, after=step, back_after="1s") for name in parties]
@@ -228,7 +228,7 @@ def test_no_seeds_of_a_second_set_after_restarts(monkeypatch: pytest.MonkeyPatch
 
 def test_seeds_are_revealed_once_a_round_even_if_shares_were_revealed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that answer any set: they sign and open a second one, and reveal no seeds for it."""
-    uncover, answers = opening.uncover, list[tuple[int, int]]()
+    uncover, answers = dealing.uncover, list[tuple[int, int]]()
 
     async def twice(me: Server, attempt: Any, survivors: tuple[str, ...], *rest: Any) -> Any:
         found = await uncover(me, attempt, survivors, *rest)
@@ -242,12 +242,12 @@ def test_seeds_are_revealed_once_a_round_even_if_shares_were_revealed_twice(monk
         answers.extend([(len(first), len(opened)), (len(again), 0)])
         return found
 
-    def accepts(self: opening.Dealt, me: Client, names: Sequence[str]) -> bool:
+    def accepts(self: dealing.Dealt, me: Client, names: Sequence[str]) -> bool:
         self.shown = None  # and forget the signatures on the set before
         return True
 
-    monkeypatch.setattr(opening, "uncover", twice)
-    monkeypatch.setattr(opening.Dealt, "accepts", accepts)
+    monkeypatch.setattr(dealing, "uncover", twice)
+    monkeypatch.setattr(dealing.Dealt, "accepts", accepts)
     noise = noise_of()
     ran(SecAgg(identities=SIGNED, of_run=Assumed(CLIENTS, 1, 0), noise=noise), noise)
     assert answers == [(CLIENTS, CLIENTS - 1), (0, 0)]

@@ -27,8 +27,8 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.distributed import Distributed, Excess
 from tacit.protocols.privacy.removable import Kind
 from tacit.protocols.privacy.rotated import Rounding, centred
-from tacit.protocols.sums import opening
-from tacit.protocols.sums.opening import Revealed, Survivors
+from tacit.protocols.sums import dealing
+from tacit.protocols.sums.dealing import Revealed, Survivors
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.sim.faults import Crash, Fault
 from tacit.sim.streams import Entropy
@@ -165,8 +165,8 @@ def test_a_server_that_names_two_sets_gets_no_seeds(monkeypatch: pytest.MonkeyPa
         await me.collect(Revealed, survivors, deadline=5.0)
         return await honest(me, attempt, survivors, *rest)
 
-    honest = opening.uncover
-    monkeypatch.setattr(opening, "uncover", two_sets)
+    honest = dealing.uncover
+    monkeypatch.setattr(dealing, "uncover", two_sets)
     _, records, world = trained(noise_of())
     assert records[0].averaged == ()
     assert (sent(world, "Revealed"), sent(world, "NoiseSeeds")) == (0, 0)
@@ -180,8 +180,8 @@ def test_a_server_that_asks_twice_gets_the_seeds_of_one_set(monkeypatch: pytest.
         await me.collect(Revealed, smaller, deadline=5.0)
         return found
 
-    honest = opening.uncover
-    monkeypatch.setattr(opening, "uncover", twice)
+    honest = dealing.uncover
+    monkeypatch.setattr(dealing, "uncover", twice)
     _, _, world = trained(noise_of())
     assert sent(world, "NoiseSeeds") == CLIENTS
     assert sent(world, "Revealed") == CLIENTS
