@@ -237,7 +237,9 @@ async def _deal(me: Client, secrets: Mapping[str, SharedSecret], settings: Setti
     if settings.tolerance is not None:
         sizes = settings.tolerance, settings.called, settings.min_clients, settings.deadline
         return _with_noise(me, await neighbours.deal(me, *sizes), settings)
-    signed = consistency.signed_by(me, settings.identities, secrets)
+    signed = None
+    if settings.identities is not None:
+        signed = consistency.signed_by(me, settings.identities, secrets)
     least = Least(settings.min_clients, colluding=settings.colluding)
     dealt = await dealing.deal(me, secrets, settings.threshold, least, settings.deadline, signed)
     if dealt is not None:
