@@ -17,14 +17,9 @@ from tacit.sim.faults import Crash, Fault, Leave, PartyFault
 from tacit.sim.triggers import Population
 
 __all__ = [
-    "check_expect", "check_fault_places", "check_party", "fault_cautions", "faults_of", "matching", "messages_of",
-    "parties", "parties_of", "population_of", "steps_of", "vain_returns",
+    "check_expect", "check_fault_places", "check_party", "fault_cautions", "faults_of", "matching", "parties",
+    "parties_of", "population_of", "steps_of", "vain_returns",
 ]  # fmt: skip
-
-
-def messages_of(scenario: Scenario) -> tuple[str, ...]:
-    """The types of messages that may be sent in a run with these choices."""
-    return PROTOCOLS[scenario.protocol.name].messages_with(scenario)
 
 
 def check_fault_places(scenario: Scenario, places: Places) -> None:

@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 
 from tacit import Expect, Fault, Scenario, ScenarioError, Training, load
 from tacit.protocols.registry import PROTOCOLS
-from tacit.scenarios.files.fault_checks import faults_of, messages_of, steps_of
+from tacit.scenarios.files.fault_checks import faults_of, steps_of
 from tacit.scenarios.files.reading import checked
 from tacit.scenarios.schema.scenario import ProtocolKeys
 from tacit.sim import faults as sim
 from tacit.sim.faults import KINDS
 
 HEAD = "[data]\nclients = 4\nlimit = 60\n[protocol]\nhamming = 'plaintext'\nk = 3\n"
+
+
+def messages_of(scenario: Scenario) -> tuple[str, ...]:
+    """The types of messages that may be sent in a run with these choices."""
+    return PROTOCOLS[scenario.protocol.name].messages_with(scenario)
 
 
 def refusal(path: Path, fault: str, head: str = HEAD) -> str:

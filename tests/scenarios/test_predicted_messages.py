@@ -12,7 +12,7 @@ from tacit import Fault
 from tacit.protocols.crypto import ot_pair
 from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.xclp import hamming_chunks
-from tacit.scenarios.files.fault_checks import check_fault_places, messages_of
+from tacit.scenarios.files.fault_checks import check_fault_places
 from tacit.scenarios.files.reading import read
 from tacit.scenarios.running.prediction import predict_run
 from tacit.scenarios.schema.scenario import Attack, Scenario
@@ -42,11 +42,12 @@ def test_a_run_sends_only_messages_that_faults_may_name(scenario: Scenario) -> N
     run = run_of(scenario)
     assert run.outcome == "completed"
     sent = {message for _, message in run.sent}
-    allowed = set(messages_of(scenario))
+    places = PROTOCOLS[scenario.protocol.name].places(scenario)
+    allowed = set(places.messages)
     assert sent <= allowed
     assert allowed - sent <= AFTER_A_LOSS
     faults = tuple(Fault(kind="lose", message=message) for message in sorted(sent))
-    check_fault_places(structs.replace(scenario, fault=faults), PROTOCOLS[scenario.protocol.name].places(scenario))
+    check_fault_places(structs.replace(scenario, fault=faults), places)
 
 
 CHANGES = [
