@@ -16,15 +16,13 @@ from tacit.protocols.parts import Among, Found, Opening, Phase, SumBounds, Taken
 from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
 from tacit.protocols.privacy.spending import finite, seeded_caveats
 from tacit.protocols.privacy.spent import SEEDED, Spent
-from tacit.protocols.sums import reports, secure_sum
-from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.summing import AnySum, Chosen
 from tacit.sim.hollow import HollowArray
 from tacit.sim.setting_error import Problem
 from tacit.sim.taps import Taps
-from tacit.sim.units import duration
 
-__all__ = ["Histogram", "NoisyHistograms", "fewest"]
+__all__ = ["Histogram", "NoisyHistograms"]
 
 
 class Histogram(Phase):
@@ -44,14 +42,12 @@ class Histogram(Phase):
     sum: str = "prio3"
 
     @property
-    def _any(self) -> AnySum | None:
-        return None if self.sum == "prio3" else AnySum(self.sum)
+    def _any(self) -> AnySum:
+        return AnySum(self.sum)
 
     @property
     def takes(self) -> Sequence[Taken]:
-        one = self._any
-        task = reports.Reports(lambda tables, among: Task("category", (among.dimension,)))
-        return (task,) if one is None else one.takes
+        return self._any.takes
 
     def categories(self, keys: Any) -> int:
         """The number of categories."""
@@ -70,7 +66,7 @@ class Histogram(Phase):
         epsilon = self.epsilon(keys)
         if epsilon is None:
             return None
-        if self._any is not None:
+        if (one := SUMS.get(self.sum)) is None or not one.adds_helpers_noise:
             raise ValueError(f'sum(={self.sum!r}) has no aggregators that add noise; use sum = "prio3".')
         if not 0 < epsilon < math.inf:
             raise ValueError(f"epsilon(={epsilon}) of the part {self.name} must be > 0 and finite.")
@@ -92,66 +88,44 @@ class Histogram(Phase):
         return counts
 
     def sums(self, tables: Any, clients: int) -> Sequence[SumBounds]:
-        return () if self._any is None else self._any.sums(tables, clients)
+        return self._any.sums(tables, clients)
 
     def openings(self, tables: Any, called: int) -> Sequence[Opening]:
-        if self._any is not None:
-            return self._any.openings(tables, called)
-        least = fewest(tables, called, tables.protocol.min_clients)
-        return [Opening(least, opens=lambda joined, left: float(left >= least), masks=False)]
+        return self._any.openings(tables, called)
 
     def waits(self, tables: Any) -> int:
-        return 0 if self._any is None else self._any.waits(tables)
+        return self._any.waits(tables)
 
     def check_data(self, tables: Any, parts: Parts, shards: Mapping[str, Shard]) -> None:
-        if self._any is not None:
-            self._any.check(tables, len(shards))
+        self._any.check(tables, len(shards), of_category=True)
 
     def dimension(self, keys: Any) -> int:
         return self.categories(keys)
 
-    def chosen(self, tables: Any, called: int) -> Chosen | None:
-        """The sum of the counts among the `called` clients, with its settings; None for reports."""
-        return None if self._any is None else self._any.chosen(tables, called, self.categories(tables.protocol))
+    def chosen(self, tables: Any, called: int) -> Chosen:
+        """The sum of the counts among the `called` clients, with its settings."""
+        keys = tables.protocol
+        return self._any.chosen(tables, called, self.categories(keys), of_category=True, noise=self.noise(keys))
 
     def summed(self, tables: Any, among: Among) -> Among:
-        if (one := self.chosen(tables, len(among.names))) is None:
-            return super().summed(tables, among)
-        return replace(among, dimension=one.summed.dimension, word_bits=one.summed.word_bits, sum=one.sum)
-
-    def task(self, keys: Any) -> Task:
-        """The task of the reports."""
-        return Task("category", (self.categories(keys),))
+        return self.chosen(tables, len(among.names)).among(among)
 
     async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
         category = self.category(keys, me.shard, public)
-        if self._any is None:
-            held = None if category is None else int(category)
-            await reports.client(me, self.task(keys), held, duration(keys.deadline))
-            return
         one = self.chosen(getattr(me, "tables", None), getattr(me, "called", 0))
-        assert one is not None
+        if one.sum.proves:
+            await one.contribute(me, None if category is None else int(category))
+            return
         counts = np.zeros(self.categories(keys), np.uint64)
         if category is not None:
             counts[int(category)] = 1
         await one.contribute(me, counts)
 
     async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        if (one := self.chosen(getattr(me, "tables", None), len(me.clients)) if self._any else None) is not None:
-            total = await one.total(me, group.names)
-            over, counted = total.contributors, total.ring.astype(np.int64)
-        else:
-            least = fewest(getattr(me, "tables", None), len(me.clients), keys.min_clients)
-            deadline = duration(keys.deadline)
-            tally = await reports.server(me, group.names, self.task(keys), least, deadline, noise=self.noise(keys))
-            over, counted = tally.contributors, tally.counts
+        total = await self.chosen(getattr(me, "tables", None), len(me.clients)).total(me, group.names)
+        counted = total.ring.astype(np.int64)
         counts = np.zeros(counted.shape, np.int64) if isinstance(counted, HollowArray) else counted
-        return Found(over, np.asarray(self.result(keys, counts), np.float64))
-
-
-def fewest(tables: Any, called: int, min_clients: int) -> int:
-    """The fewest reports of which a protocol with these `tables` has a result: at least C + 2, C of those `called`."""
-    return max(secure_sum.colluding_of(tables, called) + 2, min_clients)
+        return Found(total.contributors, np.asarray(self.result(keys, counts), np.float64))
 
 
 class NoisyHistograms:

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral
 from types import ModuleType
 from typing import Any, ClassVar
@@ -41,7 +41,7 @@ from tacit.protocols.crypto.sizes import text
 from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Parts, Setting, Tables
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
-from tacit.protocols.histogram import Histogram, NoisyHistograms, fewest
+from tacit.protocols.histogram import Histogram, NoisyHistograms
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import (
@@ -63,8 +63,7 @@ from tacit.protocols.rounds.observer import EndingsObserver, every_client_lost
 from tacit.protocols.rounds.rounds import NOT_AGAIN, CalledClient, OnceServer
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
-from tacit.protocols.sums.batch import Task
-from tacit.protocols.sums.reports import Helper
+from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import SumHelper
 from tacit.protocols.sums.summing import AnySum, Chosen, SecureSum
 from tacit.protocols.values import BadValues, announced, values_of
@@ -622,13 +621,9 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
 def _summing(part: Phase) -> AnySum | None:
     """Any secure sum that `part` takes with a set-up of its own; None if it takes none."""
     named = getattr(part, "sum", "")
-    return AnySum(named) if isinstance(part, SecureSum | Histogram) and named not in ("", "prio3") else None
-
-
-def _task_of(tasks: Mapping[int, Task], number: int) -> Task:
-    if number not in tasks:
-        raise ValueError(f"round {number} has no reports")
-    return tasks[number]
+    if not isinstance(part, SecureSum | Histogram) or not named or getattr(SUMS.get(named), "proves", False):
+        return None
+    return AnySum(named)
 
 
 def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
@@ -636,20 +631,13 @@ def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
     keys, called, tables = setting.keys, len(setting.shards), setting.tables
     deadline, access = duration(keys.deadline), setting.access(HELPER)
     patience = protocol.waits(tables) * deadline
-    tasks: dict[int, Task] = {}
     sums: dict[int, Chosen] = {}
     for number, part in enumerate(protocol.parts, 1):
         one = part.chosen(tables, called) if isinstance(part, SecureSum | Histogram) else None
         if one is not None and one.sum.has_helper:
             sums[number] = one
-        elif isinstance(part, Histogram) and one is None:
-            tasks[number] = part.task(keys)
-    if (tasks and sums) or len({one.sum.name for one in sums.values()}) > 1:
+    if len({one.sum.name for one in sums.values()}) > 1:
         raise Problem("protocol.name", "its parts need different helpers, and a run has one; allowed: one such sum")
-    if tasks:
-        noise = {n: part.noise(keys) for n, part in enumerate(protocol.parts, 1) if isinstance(part, Histogram)}
-        least, access = fewest(tables, called, keys.min_clients), {"noise": noise.get, **access}
-        return (Helper(setting.world, partial(_task_of, tasks), least, deadline, patience, **access),)
     if not sums:
         return ()
     (first, *_), settings = sums.values(), {number: one.summed for number, one in sums.items()}

@@ -225,7 +225,7 @@ def add_sum(name: str, description: str, kind: type[Sum]) -> None:
     """
     _check("kind", kind, isinstance(kind, type) and issubclass(kind, Sum), "a class derived from Sum")
     _check_text(description)
-    if name in _NO_SUMS:
+    if name == "plain":
         raise ValueError(f"there is a way to average {name!r} already, which comes with Tacit; choose another name")
     for method in ("client", "server", *(("helper",) if kind.has_helper else ())):
         if getattr(kind, method) is getattr(Sum, method):
@@ -246,10 +246,6 @@ def _check_keys_of(kind: type[Sum]) -> None:
         raise TypeError(f"keys of {kind.__qualname__} must derive from DropoutKeys, or tolerates_share must be False")
     check_keys(kind.keys)
     joined("SumKeys", "", SumKeys, *own_keys(), kind.keys)
-
-
-_NO_SUMS = ("plain", "prio3")
-"""Values of `training.averaging` that are in no registry of sums."""
 
 
 def _check(name: str, value: object, holds: bool, wanted: str) -> None:

@@ -17,9 +17,8 @@ from tacit.protocols.crypto import fixed_point
 from tacit.protocols.crypto.vdaf import FIELD64, InvalidReport
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FalseUpdate
-from tacit.protocols.federated.proved_averages import out_of_range
 from tacit.protocols.sums import reports
-from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.batch import Task, out_of_range
 from tacit.scenarios.chaos.server_world import Miniature
 from tacit.sim.streams import Entropy
 
@@ -111,13 +110,13 @@ def filled_batch(quick: bool = False) -> Finding:
 @contextmanager
 def _willing() -> Iterator[None]:
     """Make the helper forget which batches it has released, and clients send a report as often as they are asked."""
-    problem = reports.Helper._problem
+    problem = reports.Reports._problem
 
-    def forgetful(helper: Any, *arguments: Any) -> str:
+    def forgetful(one: reports.Reports, helper: Any, *arguments: Any) -> str:
         helper.disk.pop(reports._RELEASED, None)
-        return problem(helper, *arguments)
+        return problem(one, helper, *arguments)
 
-    with patch.object(reports.Helper, "_problem", forgetful), patch.object(reports, "release", lambda *_: None):
+    with patch.object(reports.Reports, "_problem", forgetful), patch.object(reports, "release", lambda *_: None):
         yield
 
 
@@ -157,7 +156,9 @@ def scaled_models(quick: bool = False) -> Finding:
         sent = decode(false.model(before, trained, "client/0", 1)).astype(np.float64)
         by_sum += bool(np.abs(fixed_point.decode(fixed_point.encode(sent, 32, clients), 32)).max() > 2 * bound)
         clipped = quantised.encode(sent)
-        by_proof += _passes(number, out_of_range(quantised, sent, clipped), task, clipped)
+        by_proof += _passes(
+            number, out_of_range(quantised.unclipped(sent, 1 << 62), clipped, quantised.bits), task, clipped
+        )
     name = "models in a secure sum; ours are reports of Prio3"
     return Finding(name, "client: its update counts 1,000 times", by_sum / trials, by_proof / trials, 0.0, trials)
 

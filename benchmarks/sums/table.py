@@ -42,8 +42,8 @@ __all__ = [
     "NETWORKS", "PUBLISHED", "SUMS", "Cell", "Row", "cells", "measured", "steps_of", "width_of",
 ]  # fmt: skip
 
-SUMS = tuple(way for way in AVERAGINGS if way != "prio3")
-"""The values of `training.averaging`, but for `prio3`, which has a second server and proofs that clients compute."""
+SUMS = tuple(way for way, part in AVERAGINGS.items() if way == "plain" or not part.proves)
+"""The values of `training.averaging`, but for sums with proofs that clients compute, and with a second server."""
 
 NETWORKS = {
     "lan": ("250us", "1Gbit/s"),

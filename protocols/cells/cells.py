@@ -99,7 +99,12 @@ __all__ = [
 class TheSum(Part):
     """The sum that `cells.sum` names."""
 
-    takes = (Choice("cells.sum", WithSums[Part]({}, lambda one: one(), {SecAgg.name: lambda: secure_sum.SUM})),)
+    takes = (
+        Choice(
+            "cells.sum",
+            WithSums[Part]({}, lambda one: Part() if one.proves else one(), {SecAgg.name: lambda: secure_sum.SUM}),
+        ),
+    )
     messages = ()
 
 

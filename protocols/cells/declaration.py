@@ -72,7 +72,7 @@ def _sum_of(tables: CellsTables, called: int) -> Sum | None:
 def _check_sum(one: Sum, called: int) -> None:
     """Raise Problem for a sum in which no party besides the server requires the smallest number of clients."""
     if not one.sees_all and not one.has_helper:
-        fitting = [name for name, kind in SUMS.items() if kind.sees_all or kind.has_helper]
+        fitting = [name for name, kind in SUMS.items() if (kind.sees_all or kind.has_helper) and not kind.proves]
         problem = f'"{one.name}" does not fit: its clients do not see who is in a sum, so a server could take it over '
         problem += "fewer clients than those whose noise is enough"
         raise Problem("cells.sum", f"{problem}; allowed: {', '.join(fitting)}")

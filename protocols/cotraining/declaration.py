@@ -43,7 +43,6 @@ from tacit.protocols.cotraining.round import (
     LocalPredictions,
     first_question,
 )
-from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy, spending_by_labels, spending_by_votes
 from tacit.protocols.declaration import Declaration, Needs, by_name
@@ -62,10 +61,9 @@ from tacit.protocols.privacy.spent import SEEDED
 from tacit.protocols.promises import Affected, Promise, Trial
 from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
-from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.chosen import check_sum_among
 from tacit.protocols.sums.registry import SUMS, WithSums
-from tacit.protocols.sums.reports import HELPER_LEARNS, HelperAggregate, Report, Reports, wanted_of
+from tacit.protocols.sums.reports import wanted_of
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.plugged import PluginError
@@ -98,13 +96,12 @@ def cotraining_takings(
         found: list[tuple[Sequence[Taken], Among]] = []
         for number in range(rounds):
             words = points + asked * (number >= rounds - questions)
-            summed = replace(among, dimension=words, history=(among.names,) * number)
-            if isinstance(hidden, SecureVotes):
-                summing = tables.training.evaluation == "secure" and number + 1 in evaluated
-                sizes = hidden.settings(words, classes, 0.0, 1 + classes**2 if summing else 0)
-                summed = replace(summed, dimension=sizes.dimension, word_bits=sizes.word_bits, sum=hidden.sum)
-            found.append(((votes,), summed))
-        if isinstance(hidden, ProvedVotes):
+            summed = replace(among, history=(among.names,) * number)
+            summing = tables.training.evaluation == "secure" and number + 1 in evaluated
+            sizes = hidden.settings(words, classes, 0.0, 1 + classes**2 if summing else 0)
+            summed = replace(summed, dimension=sizes.dimension, word_bits=sizes.word_bits, task=sizes.task)
+            found.append(((votes,), replace(summed, sum=hidden.sum)))
+        if hidden.sum.proves:
             found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
         return [*found, *tested, ((Stated(down | counts),), among)]
@@ -199,12 +196,10 @@ class Calling(Part):
         return 2
 
     def promises(self, tables: CotrainingTables) -> Mapping[str, Promise]:
-        answers: list[type[Message]] = [LocalPredictions, Report, *(one.masked[0] for one in SUMS.values())]
+        answers: list[type[Message]] = [LocalPredictions, *(one.masked[0] for one in SUMS.values())]
         return {
             **PROMISES,
-            **promises_of_rounds(
-                CotrainingRound, 1.0, labeled=False, answers=answers, silent=True, released=(HelperAggregate,)
-            ),
+            **promises_of_rounds(CotrainingRound, 1.0, labeled=False, answers=answers, silent=True),
         }
 
 
@@ -241,10 +236,12 @@ class NoisyCounts(Part):
     messages = ()
 
     def check_tables(self, tables: CotrainingTables) -> None:
-        if tables.privacy.votes_epsilon != "none" and tables.cotraining.votes != "prio3":
+        one = SUMS.get(tables.cotraining.votes)
+        if tables.privacy.votes_epsilon != "none" and not (one is not None and one.adds_helpers_noise):
             problem = f"{tables.privacy.votes_epsilon:g} needs two aggregators that add noise to the counts, and "
             problem += f"cotraining.votes is {toml(tables.cotraining.votes)}"
-            raise Problem("privacy.votes_epsilon", f'{problem}; allowed: "none", or cotraining.votes = "prio3"')
+            fit = " or ".join(toml(name) for name, kind in SUMS.items() if kind.adds_helpers_noise)
+            raise Problem("privacy.votes_epsilon", f'{problem}; allowed: "none", or cotraining.votes = {fit}')
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         if tables.privacy.votes_epsilon != "none":
@@ -284,42 +281,31 @@ class Voting(Part):
 
     def sums(self, tables: CotrainingTables, clients: int) -> Sequence[SumBounds]:
         votes = votes_of(tables)
-        if not isinstance(votes, SecureVotes):
+        if votes is None:
             return []
         return [SumBounds(votes.sum.name, votes.least, colluding=votes.sum.of_run.colluding)]
 
     def openings(self, tables: CotrainingTables, called: int) -> Sequence[Opening]:
         votes, signing = votes_of(tables), signing_colluding(tables, called) if is_signed(tables) else None
-        return [votes.sum.opening(called, votes.least, signing)] if isinstance(votes, SecureVotes) else []
+        return [] if votes is None else [votes.sum.opening(called, votes.least, signing)]
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:
         votes = votes_of(tables)
-        if not isinstance(votes, SecureVotes):
+        if votes is None:
             return
         check_sum_among(votes.sum, votes.called, "cotraining.votes")
         try:
-            _ = votes.whole
+            _ = votes.settings(1, 1, 0.0)
         except ValueError as error:
             raise Problem("cotraining.votes", f"{error}; allowed: a sum of words of 64 bits, such as secure") from None
-        if is_signed(tables) and not votes.sum.sees_all:
+        if is_signed(tables) and not votes.sum.takes_identities():
             problem = f'"signed" does not go with cotraining.votes = "{votes.sum.name}", whose clients do not see who '
             raise Problem("protocol.identity", f'{problem}is in the sum and cannot sign it; allowed: "none"')
 
 
-class Proving(Part):
-    """Votes that are proved to be one for each point (`tacit.protocols.sums.reports`)."""
-
-    takes = (
-        _ASKED,
-        Reports(lambda tables, among: Task("votes", (among.dimension, among.classes)), signs=True),
-    )
-    messages = ()
-    uses = ("protocol.identity",)
-
-
 TESTS = Choice("training.evaluation", {"none": Part(), "plain": EVALUATION, "secure": SUMMED_EVALUATION})
 
-VOTES = Choice("cotraining.votes", WithSums({"plain": Shared}, Voting, {"prio3": Proving}))
+VOTES = Choice("cotraining.votes", WithSums({"plain": Shared}, Voting, {}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,7 +350,7 @@ class Cotraining(Declaration):
             server += f"; {tests.learned['server']}"
         said = {"server": server, "client": self.returns}
         if VotesKeys in self.own:
-            said["helper"] = f"with prio3 votes: {HELPER_LEARNS}"
+            said |= {"helper": super().learned["helper"]}
         return said
 
     @property
@@ -621,7 +607,7 @@ def _check_evaluation(tables: CotrainingTables) -> None:
     if not method_of(tables).sharing.countable:
         problem = f"{asked} adds figures in the secure sum of votes, and {name} counts no votes"
         raise Problem("training.evaluation", f'{problem}; allowed: "plain" or "none"')
-    if not isinstance(votes_of(tables), SecureVotes):
+    if (counting := votes_of(tables)) is None or counting.sum.proves:
         votes = tables.cotraining.votes
         why = "which has none" if votes == "plain" else "whose proofs are of one label for each point, not of figures"
         problem = f"{asked} adds figures in the secure sum of votes, and cotraining.votes is {toml(votes)}, {why}"

@@ -22,7 +22,7 @@ from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTra
 from tacit.protocols.cotraining.observer import CotrainingObserver
 from tacit.protocols.cotraining.pate import NoisyTeachers, Teachers
 from tacit.protocols.cotraining.round import CotrainingClient, CotrainingServer, CotrainingSettings
-from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes
+from tacit.protocols.cotraining.secure_votes import SecureVotes
 from tacit.protocols.cotraining.sharing import Sharing
 from tacit.protocols.cotraining.spending import SpendsBy
 from tacit.protocols.experiment.experiment import Parts, Setting
@@ -30,13 +30,10 @@ from tacit.protocols.experiment.probe import probe_of
 from tacit.protocols.federated.byzantine import byzantine_clients
 from tacit.protocols.federated.experiment import model_of
 from tacit.protocols.federated.secure_averages import fewest_hidden
-from tacit.protocols.identities import identities_of
 from tacit.protocols.privacy.aggregated import AggregatorNoise, votes_shift
 from tacit.protocols.privacy.released import released
 from tacit.protocols.privacy.spending import Spent, spending_on_counts
 from tacit.protocols.sums.chosen import sum_among
-from tacit.protocols.sums.reports import Helper
-from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumHelper
 from tacit.sim.setting_error import Problem
 from tacit.sim.streams import derive
@@ -123,7 +120,7 @@ class CotrainingRun:
         noise = votes_noise(tables, settings) if spends is None else None
         spent = None if spending is None else spending(settings.rounds)
         self.settings = replace(settings, method=method_of(tables, spent))
-        if isinstance(votes := self.settings.votes, ProvedVotes) and noise is not None:
+        if (votes := self.settings.votes) is not None and noise is not None:
             self.settings = replace(self.settings, votes=replace(votes, noise=noise))
             spending = spending_on_counts(tables.privacy, tables.entropy, noise)
         client, server = CotrainingClient, CotrainingServer
@@ -132,11 +129,7 @@ class CotrainingRun:
         self.clients = setting.randomised.clients(client, self.settings)
         self.server = server(world, tuple(setting.shards), self.settings, **setting.access("server"))
         self.helpers: tuple[Party, ...] = ()
-        if isinstance(votes := self.settings.votes, ProvedVotes):
-            patience, deadline = self.settings.patience, self.settings.deadline
-            access = {"identities": votes.identities, "noise": votes.noise_in, **setting.access(HELPER)}
-            self.helpers = (Helper(world, self.settings.task, votes.least, deadline, patience, **access),)
-        elif votes is not None and votes.sum.has_helper:
+        if (votes := self.settings.votes) is not None and votes.sum.has_helper:
             access = setting.access(HELPER)
             self.helpers = (SumHelper(world, votes.sum, self.settings.summed, self.settings.patience, **access),)
         self.observer = CotrainingObserver(
@@ -173,7 +166,7 @@ class CotrainingRun:
 def votes_noise(tables: CotrainingTables, settings: CotrainingSettings) -> AggregatorNoise | None:
     """The noise of each aggregator on the counts of all rounds; None without any. Raises Problem."""
     epsilon = tables.privacy.votes_epsilon
-    if epsilon == "none" or not isinstance(settings.votes, ProvedVotes):
+    if epsilon == "none" or settings.votes is None or not settings.votes.sum.adds_helpers_noise:
         return None
     points = max(len(settings.voted(number)) for number in (1, settings.rounds))
     try:
@@ -267,14 +260,14 @@ def questions_of(tables: CotrainingTables) -> int:
     return asked if votes_of(tables) is None else min(asked, exchanges_of(tables, method_of(tables))[0])
 
 
-def votes_of(tables: CotrainingTables) -> SecureVotes | ProvedVotes | None:
+def votes_of(tables: CotrainingTables) -> SecureVotes | None:
     """The way in which votes are counted privately; None if each client sends its labels."""
     kind = tables.cotraining.votes
     if kind == "plain" or not method_of(tables).sharing.countable:
         return None
     called = tables.data.clients
-    one = sum_among(tables, SecAgg.name if kind == "prio3" else kind, called, tables.cotraining.rounds)
+    one = sum_among(tables, kind, called, tables.cotraining.rounds)
     colluding = one.of_run.colluding
     hidden = fewest_hidden(called, False, 0 if one.tolerates_share else colluding)
     least = max(colluding + 2, tables.training.fewest(hidden))
-    return ProvedVotes(least, identities_of(tables)) if kind == "prio3" else SecureVotes(least, called, one)
+    return SecureVotes(least, called, one)

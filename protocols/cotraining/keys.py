@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-COUNTINGS = NamedSums("tacit.protocols.cotraining.secure_votes", "COUNTINGS", ("plain",), ("prio3",))
+COUNTINGS = NamedSums("tacit.protocols.cotraining.secure_votes", "COUNTINGS", ("plain",), ())
 """The values of `cotraining.votes`."""
 
 

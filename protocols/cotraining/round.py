@@ -53,7 +53,7 @@ from tacit.parties.learning.learner import Learner
 from tacit.parties.party import NoAnswer
 from tacit.protocols.cotraining.byzantine import Lie
 from tacit.protocols.cotraining.local_training import CotrainingMethod, LocalTraining, Public, fit_work
-from tacit.protocols.cotraining.secure_votes import ProvedVotes, SecureVotes, counted, packed
+from tacit.protocols.cotraining.secure_votes import SecureVotes, counted, packed
 from tacit.protocols.cotraining.sharing import Sharing, Targets
 from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.federated.keys import Training
@@ -62,10 +62,9 @@ from tacit.protocols.outcome import Abort, require
 from tacit.protocols.parts import Step
 from tacit.protocols.rounds import rounds
 from tacit.protocols.rounds.rounds import RoundsClient, RoundsServer
-from tacit.protocols.sums import reports
-from tacit.protocols.sums.batch import Task
+from tacit.protocols.sums.batch import FalseVector
 from tacit.protocols.sums.refusal import END, may_answer
-from tacit.protocols.sums.sum import SumSettings
+from tacit.protocols.sums.sum import Requests, SumSettings
 from tacit.protocols.values import understood, unlike_others, values_of
 from tacit.sim.compute import total_work
 from tacit.sim.hollow import HollowArray, filled, hollow
@@ -129,7 +128,7 @@ class CotrainingSettings:
     asked: Public | None = None
     questions: int = 0
     byzantine: Mapping[str, Lie] = field(default_factory=dict)
-    votes: SecureVotes | ProvedVotes | None = None
+    votes: SecureVotes | None = None
     keys: Training = field(default_factory=Training)
 
     def evaluates(self, number: int) -> bool:
@@ -163,13 +162,9 @@ class CotrainingSettings:
         points = np.concatenate([self.public.points, self.asked.points])
         return Public(points, np.concatenate([self.public.labels, self.asked.labels]))
 
-    def task(self, number: int) -> Task:
-        """The task of the reports of round `number`, where votes are proved."""
-        return Task("votes", (len(self.voted(number)), self.classes))
-
     def summed(self, number: int) -> SumSettings:
         """The settings of the secure sum of votes of round `number`."""
-        if not isinstance(self.votes, SecureVotes):
+        if self.votes is None:
             raise ValueError("votes are not counted in a secure sum")
         return self.votes.settings(len(self.voted(number)), self.classes, self.deadline, self.figures_in(number))
 
@@ -275,7 +270,7 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
         else:
             await self.unless_over(self._vote(settings.votes, state, lie), settings.grace)
 
-    async def _vote(self, votes: SecureVotes | ProvedVotes, state: bytes | None, lie: Lie | None) -> None:
+    async def _vote(self, votes: SecureVotes, state: bytes | None, lie: Lie | None) -> None:
         """Contribute the vote of the learner with that `state`, or a `lie`, to the counts; without a state, an empty
         vote."""
         settings, learner, public = self.settings, self.learner, self.settings.voted(self.round)
@@ -286,20 +281,17 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 work = total_work(learner.predict_work(points), {"fields.pack": points})
                 seed = self.entropy("sharing").bytes(32)
                 labels = await self.compute(work, _labels, learner, state, public.points, settings.classes, seed, lie)
-        if isinstance(votes, ProvedVotes):
-            added = None
+        vote: Any = labels
+        if votes.sum.proves:
             if lie is not None and labels is not None:
                 added = lie.added(labels, settings.classes, self.entropy("false report").bytes(32))
-            await reports.client(
-                self, settings.task(self.round), labels, settings.deadline, added=added, identities=votes.identities
-            )
-            await self._hear_counts()
-            return
-        words = packed(labels, points, settings.classes)
-        if lie is not None and labels is not None:
-            words = lie.words(words, self.entropy("false vote").bytes(32))
-        words = np.concatenate([words, await self.figures(state)])
-        await votes.sum.contribute(self, lambda: votes.whole.split(words), settings.summed(self.round))
+                vote = FalseVector(labels, added)
+        else:
+            words = packed(labels, points, settings.classes)
+            if lie is not None and labels is not None:
+                words = lie.words(words, self.entropy("false vote").bytes(32))
+            vote = votes.whole.split(np.concatenate([words, await self.figures(state)]))
+        await votes.sum.contribute(self, lambda: vote, settings.summed(self.round))
         await self._hear_counts()
 
     async def figures(self, state: bytes | None) -> NDArray[np.uint64]:
@@ -316,16 +308,17 @@ class CotrainingClient(RoundsClient[CotrainingSettings]):
                 await self.recv(AskedCounts, self.server, 2 * self.settings.deadline)
 
     async def go_on_at(self, place: str) -> bool:
-        if place == END and isinstance(self.settings.votes, SecureVotes):
-            await self.unless_over(
-                self.settings.votes.sum.requests.next(self, self.settings.deadline), self.settings.grace
-            )
+        if place == END and (requests := self._requests) is not None:
+            await self.unless_over(requests.next(self, self.settings.deadline), self.settings.grace)
             await self.unless_over(self._hear_counts(), self.settings.grace)
         return place == END
 
+    @property
+    def _requests(self) -> Requests | None:
+        return None if self.settings.votes is None else self.settings.votes.sum.requests
+
     def needs(self, place: str) -> tuple[str, ...]:
-        votes = self.settings.votes
-        return votes.sum.requests.before_end if isinstance(votes, SecureVotes) else ()
+        return () if self._requests is None else self._requests.before_end
 
     async def _answer(self, public: Public, state: bytes | None, lie: Lie | None, *, asked: bool = False) -> None:
         """Send the predictions for `public` of the learner with that `state`, or a `lie`; without a state, an empty
@@ -449,25 +442,23 @@ class CotrainingServer(RoundsServer[CotrainingSettings, Record]):
                 await self._teach()
         return Record(number, began, members, answered=tuple(counted))
 
-    async def _count(self, number: int, members: Sequence[str], votes: SecureVotes | ProvedVotes) -> tuple[str, ...]:
+    async def _count(self, number: int, members: Sequence[str], votes: SecureVotes) -> tuple[str, ...]:
         """Compute the consensus from the counted votes of `members`. Returns the contributors. Raises Abort."""
-        settings, deadline = self.settings, self.settings.deadline
+        settings = self.settings
         public, points = len(settings.public), len(settings.voted(number))
-        if isinstance(votes, ProvedVotes):
-            task, signed = settings.task(number), votes.identities is not None
-            tally = await reports.server(self, members, task, votes.least, deadline, signed=signed, noise=votes.noise)
-            contributors, counts, voters = tally.contributors, tally.counts, len(tally.contributors)
+        total = await votes.sum.total(self, members, settings.summed(number))
+        contributors, voters = total.contributors, len(total.contributors)
+        if votes.sum.proves:
+            counts = total.ring.astype(np.int64)
         else:
-            total = await votes.sum.total(self, members, settings.summed(number))
-            contributors, ring = total.contributors, votes.whole.joined(total.ring)
+            ring = votes.whole.joined(total.ring)
             if figures := settings.figures_in(number):
                 ring, further = ring[:-figures], ring[-figures:]
                 self.take_figures(further)
         with self.step("cotrain.agree"):
-            if isinstance(votes, SecureVotes):
+            if not votes.sum.proves:
                 try:
                     if isinstance(ring, HollowArray):
-                        voters = len(contributors)
                         lies = [settings.byzantine[name] for name in contributors if name in settings.byzantine]
                         if any(lie.is_noise for lie in lies):
                             raise ValueError(f"numbers drawn at random are no counts of {voters} votes")

@@ -10,13 +10,13 @@ A vote takes 8 ceil((1 + n C) / 4) bytes in place of ceil(n ceil(log2 C) / 8), a
 Revealed: the server learns how many clients gave each class to each point, and who took part in the sum; no client's
 labels, unless all others' are known. A majority of one shows as one: with few clients a count says much of each.
 
-What the sum checks of Byzantine clients: that each point has as many labels as there are votes (`counted`); else the
-round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2 to one
-class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It has the
-weight of several clients then, where plain votes give it one. A proof that a vote is one-hot is needed for that:
-`ProvedVotes` have one (`tacit.protocols.sums.reports`).
+What a sum of counters checks of Byzantine clients: that each point has as many labels as there are votes (`counted`);
+else the round ends without a consensus, and nobody can say because of whom. What it cannot check: a client that adds 2
+to one class and takes 1 from another's count, so that points still add up, or that counts itself as several voters. It
+has the weight of several clients then, where plain votes give it one. Proofs that votes are one-hot prevent it: in a
+sum that `proves`, such as `prio3`, a vote is the labels themselves, and the sum has a count of each class.
 
-With an epsilon (`privacy.votes_epsilon`) the two aggregators of proved votes add noise to the counts, each enough by
+With an epsilon (`privacy.votes_epsilon`) the two aggregators of such a sum add noise to the counts, each enough by
 itself (`privacy.aggregated`). The consensus is made of noisy counts. Replacing a client's data changes at most its
 class of each of n points, in each round; that it votes is not covered. It takes many clients: with n points and R
 rounds the deviation is about 3 sqrt(n R ln(1 / delta)) / epsilon votes.
@@ -29,15 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.protocols.crypto.masking import Ring
-from tacit.protocols.identities import Identities
 from tacit.protocols.privacy.aggregated import AggregatorNoise
-from tacit.protocols.sums import reports
 from tacit.protocols.sums.registry import WithSums
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum, SumSettings
 from tacit.protocols.sums.whole import Whole
 
-__all__ = ["COUNTINGS", "ProvedVotes", "SecureVotes", "counted", "packed", "words_of"]
+__all__ = ["COUNTINGS", "SecureVotes", "counted", "packed", "words_of"]
 
 _COUNTERS = 4
 
@@ -45,11 +43,12 @@ _COUNTERS = 4
 @dataclass(frozen=True)
 class SecureVotes:
     """Votes that a `sum` adds among the `called` clients. `least`: the fewest clients in a sum that is opened, C + 2 or
-    more."""
+    more. `noise`: that which the server and the helper each add to the counts, if any."""
 
     least: int
     called: int
     sum: Sum = field(default_factory=SecAgg)
+    noise: AggregatorNoise | None = None
 
     @property
     def whole(self) -> Whole:
@@ -58,33 +57,15 @@ class SecureVotes:
 
     def waits(self, clients: int) -> int:
         """The most deadlines that the sum takes, including its set-up."""
-        return self.sum.waits_among(clients)
+        return self.sum.waits_among(clients) + 2 * (self.noise is not None)
 
     def settings(self, points: int, classes: int, deadline: float, figures: int = 0) -> SumSettings:
         """The settings of the sum. `figures`: the further words that it adds (`evaluation`)."""
+        if (task := self.sum.labels(points, classes)) is not None:
+            sizes = points * classes, self.called, self.least, deadline
+            return SumSettings(*sizes, task=task, noise=self.noise)
         words = words_of(points, classes) + figures
         return self.whole.settings(SumSettings(words, self.called, self.least, deadline))
-
-
-@dataclass(frozen=True)
-class ProvedVotes:
-    """Votes that are counted as reports of Prio3; `least`: the fewest of which the helper releases the counts.
-
-    `identities`: by which the helper signs its keys and clients sign their reports, if they do. `noise`: that which
-    each of the two aggregators adds to its share of the counts, if any.
-    """
-
-    least: int
-    identities: Identities | None = None
-    noise: AggregatorNoise | None = None
-
-    def noise_in(self, number: int) -> AggregatorNoise | None:
-        """The noise of round `number`, that of every round."""
-        return self.noise
-
-    def waits(self, clients: int) -> int:
-        """The most deadlines that a batch takes."""
-        return reports.WAITS + 2 * (self.noise is not None)
 
 
 @dataclass(frozen=True)
@@ -95,14 +76,7 @@ class _Described:
 
 
 COUNTINGS: WithSums[Any] = WithSums(
-    {"plain": lambda: _Described("the server sees each client's labels")},
-    lambda one: one,
-    {
-        "prio3": lambda: _Described(
-            "two aggregators, the server and a further party `helper`, count votes that neither sees, with a proof "
-            "that each vote gives one label to each point"
-        )
-    },
+    {"plain": lambda: _Described("the server sees each client's labels")}, lambda one: one, {}
 )
 """The values of `cotraining.votes`, each with its description."""
 

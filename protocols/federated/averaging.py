@@ -42,7 +42,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -232,14 +232,16 @@ class Record(rounds.Record):
 
 class Averaging(Protocol):
     """A way to average. `individual`: the server sees each client's vectors, and averages them itself (`fedavg`).
-    `checks_ranges`: it refuses models with numbers out of range.
 
     `copies` is the number of copies of a client's vectors that are held in a round. `requests`: those of a sum at whose
     end a client rests; None: it never does.
     """
 
     individual: ClassVar[bool]
-    checks_ranges: ClassVar[bool]
+
+    @property
+    def checks_ranges(self) -> bool:
+        """True if it refuses models with numbers out of range."""
 
     @property
     def name(self) -> str: ...
@@ -277,6 +279,9 @@ class Hiding(Averaging, Protocol):
 
     def dimension(self, expected: Expected) -> int:
         """The words of the sum."""
+
+    def task(self, expected: Expected) -> Any:
+        """What clients prove of a vector in the sum; None: nothing."""
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int

@@ -24,6 +24,7 @@ from tacit.protocols.federated.experiment import (
     Training,
     cohorts_of,
     model_of,
+    proved_in,
     settings_of,
     sum_dimension,
     word_bits_of,
@@ -173,16 +174,13 @@ class LocalTraining(NetworkTraining):
 
     def promises(self, tables: TrainingTables) -> Mapping[str, Promise]:
         from tacit.protocols.rounds.promises import promises_of_rounds
-        from tacit.protocols.sums import reports
 
-        answers: list[type[Message]] = [LocalModel, reports.Report, *[one.masked[0] for one in SUMS.values()]]
+        answers: list[type[Message]] = [LocalModel, *(one.masked[0] for one in SUMS.values())]
         extra = self.over * tables.training.extra
         share = tables.training.share
         return {
             **PROMISES,
-            **promises_of_rounds(
-                TrainingRound, share, labeled=True, answers=answers, extra=extra, released=(reports.HelperAggregate,)
-            ),
+            **promises_of_rounds(TrainingRound, share, labeled=True, answers=answers, extra=extra),
         }
 
 
@@ -332,7 +330,7 @@ class FederatedTraining(Declaration):
             words = sum_dimension(settings, number), word_bits_of(settings)
             added = getattr(settings.averaging, "sum", None)
             among = Called(*own, classes, *words, added, settings=settings, seen=tuple(seen))
-            among = replace(among, history=tuple(history))
+            among = replace(among, history=tuple(history), task=proved_in(settings, number))
             history.append(members)
             labeller = settings.method.labeller
             labelled = labeller is not None and labeller.across and settings.labels_in(number)

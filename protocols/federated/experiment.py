@@ -41,7 +41,17 @@ from tacit.sim.world import World
 if TYPE_CHECKING:
     from tacit.protocols.federated.dp_fedavg import Clipped
 
-__all__ = ["Kinds", "Training", "cohorts_of", "method_of", "model_of", "overselects", "settings_of", "sum_dimension"]
+__all__ = [
+    "Kinds",
+    "Training",
+    "cohorts_of",
+    "method_of",
+    "model_of",
+    "overselects",
+    "settings_of",
+    "sum_dimension",
+    "task_of",
+]
 
 
 # Jobs that begin before their party hands them in, where an engine runs several at a time.
@@ -362,6 +372,11 @@ _BUFFER = 10
 def sum_dimension(settings: TrainingSettings, number: int) -> int:
     """The words of the secure sum of round `number`: w x, then w, 1, the loss and figures; 0 for averages in plain."""
     return 0 if settings.averaging.individual else settings.hiding.dimension(settings.expected_in(number))
+
+
+def proved_in(settings: TrainingSettings, number: int) -> Any:
+    """What clients prove of their vectors in the secure sum of round `number`; None: nothing."""
+    return None if settings.averaging.individual else settings.hiding.task(settings.expected_in(number))
 
 
 def word_bits_of(settings: TrainingSettings) -> int:

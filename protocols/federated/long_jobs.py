@@ -8,7 +8,7 @@ from tacit.parties.data.splits import counted
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.learning import jobs
 from tacit.protocols.experiment.experiment import Dealt
-from tacit.protocols.federated.experiment import settings_of
+from tacit.protocols.federated.experiment import proved_in, settings_of
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.round import most_called
 from tacit.sim.compute import CostTable, processor_of
@@ -58,12 +58,8 @@ def _jobs(tables: TrainingTables, dealt: Dealt) -> Iterator[_Job]:
     table = CostTable.load(processor=processor_of(tables.cost))
     points, labels = counted(dealt.shards)
     settings, speeds = settings_of(tables, dealt.parts.held, labels=labels.values()), dealt.fleet
-    averaging, elements = settings.averaging, 0
-    if averaging.checks_ranges:
-        from tacit.protocols.federated.proved_averages import Proved
-
-        assert isinstance(averaging, Proved)
-        elements = averaging.task(settings.expected_in(1)).elements
+    task = proved_in(settings, 1)
+    elements = task.elements if task is not None else 0
     seconds: dict[tuple[int, int], float] = {}
     proof = table.duration({"prio3.shard": elements, "x25519.keygen": 1, "x25519.agree": 1}) if elements else 0.0
     for name, count in points.items():

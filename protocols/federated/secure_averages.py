@@ -60,7 +60,10 @@ class Secure:
     quantised: Quantised | None = None
     fraction_bits: int = 32
     individual: ClassVar[bool] = False
-    checks_ranges: ClassVar[bool] = False
+
+    @property
+    def checks_ranges(self) -> bool:
+        return self.sum.proves
 
     @property
     def name(self) -> str:
@@ -105,29 +108,48 @@ class Secure:
 
     def dimension(self, expected: Expected) -> int:
         """The words of the sum: those of the vectors, then weight, 1 and loss, then those of figures."""
-        return expected.numbers + 2 + self._loss_words + expected.figures.words(self.quantised)
+        return expected.numbers + self._counts + self._loss_words + expected.figures.words(self.quantised)
+
+    @property
+    def _counts(self) -> int:
+        """The words of weight and 1, which a sum with proofs lacks: all models weigh 1, and valid ones are counted."""
+        return 0 if self.sum.proves else 2
 
     @property
     def _loss_words(self) -> int:
         return 1 if self.quantised is None else -(-_LOSS_LENGTH // self.quantised.bits)
 
-    def settings(self, expected: Expected, least: int, deadline: float, called: int) -> SumSettings:
-        """The settings of a sum of at least `fewest(least)` of the `called` clients."""
+    def task(self, expected: Expected) -> Any:
+        """What clients prove of a vector; None: nothing."""
+        if self.quantised is None:
+            return None
+        return self.sum.integers(self.dimension(expected), self.quantised.largest, based=True)
+
+    def settings(
+        self, expected: Expected, least: int, deadline: float, called: int, me: Client | Server | None = None
+    ) -> SumSettings:
+        """The settings of a sum of at least `fewest(least)` of the `called` clients, for `me`."""
         sizes = self.dimension(expected), called, self.fewest(least), deadline
-        return SumSettings(*sizes, self.word_bits, self.fraction_bits)
+        basis = me.basis if self.sum.proves and me is not None else b""  # type: ignore[union-attr]
+        return SumSettings(*sizes, self.word_bits, self.fraction_bits, task=self.task(expected), basis=basis)
 
     async def client(
         self, me: Client, update: Update, expected: Expected, least: int, deadline: float, called: int
     ) -> None:
-        settings = self.settings(expected, least, deadline, called)
+        settings = self.settings(expected, least, deadline, called, me)
         await self.sum.contribute(me, lambda: self._contribution(me, update, expected), settings)
 
-    def _contribution(self, me: Client, update: Update, expected: Expected) -> NDArray[Any]:
-        """The vector of `update` in the sum. Raises Withdrawn if it cannot be quantised."""
+    def _contribution(self, me: Client, update: Update, expected: Expected) -> Any:
+        """The vector of `update` in the sum; None for one of a client that has not trained, in a sum with proofs.
+
+        Raises Withdrawn if it cannot be quantised.
+        """
         if update.words is not None:
             last = fixed_point.encode(np.array([update.weight, 1.0, update.loss]), self.fraction_bits, 1)
             return np.concatenate([update.words, last])
         trained, decoded = update.weight > 0, map(decode, update.vectors, expected.layouts)
+        if self.sum.proves and not trained:
+            return None
         vectors = list(zip(decoded, expected.weighted, strict=True))
         loss = update.loss if trained else 0.0
         tested = expected.figures.encode(update.figures, self.quantised)
@@ -147,18 +169,18 @@ class Secure:
         except ValueError as error:
             me.refuse(f"take part in the sum: {error}")
             raise Withdrawn(str(error)) from None
-        if not update.in_range and me.world.hollow is None:
-            parts[0] = self._beyond(quantised, vectors[0][0], weight if expected.weighted[0] else int(trained))
-        figures = [weight, int(trained)]
+        figures = [weight, int(trained)][: self._counts]
         for _ in range(self._loss_words):
             figures.append(rest & quantised.largest)
             rest >>= quantised.bits
-        return np.concatenate([*parts, np.array(figures, np.uint64), tested])
-
-    def _beyond(self, quantised: Quantised, numbers: NDArray[np.floating], weight: int) -> NDArray[np.uint64]:
-        """The words of a Byzantine client's model, whose numbers are not clipped: they wrap around."""
-        integers = quantised.unclipped(numbers, (1 << 62) // max(1, weight))
-        return (integers * weight % self.modulus).astype(np.uint64)
+        words = np.concatenate([*parts, np.array(figures, np.uint64), tested])
+        if update.in_range:
+            return words
+        if me.world.hollow is not None:
+            return self.sum.false(words, None, quantised)
+        weight = weight if expected.weighted[0] else int(trained)
+        wanted = quantised.unclipped(vectors[0][0], (1 << 62) // max(1, weight)) * weight
+        return self.sum.false(words, wanted, quantised)
 
     def _opened(
         self, total: Total, expected: Expected
@@ -166,7 +188,7 @@ class Secure:
         """Decode the mean of each vector, the number of clients that had trained, the mean of their losses, and the
         sums of figures."""
         ends = np.cumsum([layout.numbers for layout in expected.layouts])
-        last = ends[-1] + 2 + self._loss_words  # before the figures
+        last = ends[-1] + self._counts + self._loss_words  # before the figures
         if (quantised := self.quantised) is None:
             values = total.values
             figures = expected.figures.decode(values[last:], None)
@@ -174,7 +196,8 @@ class Secure:
             columns = np.split(values[: ends[-1]], ends[:-1])
         else:
             figures = expected.figures.decode(total.ring[last:], quantised)
-            weight, count, *limbs = map(int, total.ring[ends[-1] : last])
+            counted = () if self._counts else (len(total.contributors),) * 2
+            weight, count, *limbs = map(int, (*counted, *total.ring[ends[-1] : last]))
             loss = sum(limb << (quantised.bits * i) for i, limb in enumerate(limbs)) / (1 << _LOSS_BITS)
             loss -= count * _LOSS_RANGE
             columns = [
@@ -198,7 +221,7 @@ class Secure:
         deadline: float,
         called: int,
     ) -> Averages:
-        total = await self.sum.total(me, members, self.settings(expected, least, deadline, called))
+        total = await self.sum.total(me, members, self.settings(expected, least, deadline, called, me))
         return await self._averages(me, total, expected, least)
 
     async def _averages(self, me: Server, total: Total, expected: Expected, least: int) -> Averages:
@@ -234,18 +257,25 @@ class SecureAveraging(Part):
     of: type[Sum] = SecAgg
     private: bool = False
     messages = ()
-    weighs: ClassVar[bool] = True
-    """True if models may have other weights than 1."""
-    proves: ClassVar[bool] = False
-    """True if numbers of models are proved to be in range."""
     learned: ClassVar[Mapping[str, str]] = {
         "client": "with sum.value_bits and weights by points: the largest number of labeled points of a client, "
         "unless sum.largest_weight is set"
     }
 
     @property
+    def weighs(self) -> bool:
+        """True if models may have other weights than 1."""
+        return not self.of.proves
+
+    @property
+    def proves(self) -> bool:
+        """True if numbers of models are proved to be in range."""
+        return self.of.proves
+
+    @property
     def description(self) -> str:
-        return self.of.description + "; needs `sum.value_bits`" * self.of.of_integers
+        needs = "; needs `sum.value_bits`" * self.of.of_integers
+        return self.of.description + needs + " and `training.weighting` = `equal`" * self.of.proves
 
     @property
     def takes(self) -> Sequence[Taken]:

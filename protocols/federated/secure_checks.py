@@ -7,7 +7,6 @@ from dataclasses import replace
 from tacit.protocols.federated.experiment import spending_by
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.noisy_changes import tolerated_of
-from tacit.protocols.federated.proved_averages import Proved
 from tacit.protocols.federated.round import TrainingSettings, smallest_cohort
 from tacit.protocols.federated.secure_averages import Secure
 from tacit.protocols.identities import is_signed, signing_colluding
@@ -84,19 +83,14 @@ def check_quantised(tables: TrainingTables, settings: TrainingSettings, labels: 
     """Raise Problem for values that do not fit quantised numbers in a secure average."""
     training, keys = tables.training, tables.sum
     averaging = settings.averaging
-    if isinstance(averaging, Proved):
-        if averaging.quantised is None:
-            problem = f'"{Proved.name}" proves that integers are in range: set sum.value_bits'
-            raise Problem("training.averaging", problem)
-        if training.weighting != "equal":
-            problem = f'{toml(training.weighting)} does not go with training.averaging = "{Proved.name}", whose proof '
-            raise Problem(
-                "training.weighting", f'{problem}bounds numbers and no weights; allowed: "equal", the default with it'
-            )
-    elif isinstance(averaging, Secure):
+    if isinstance(averaging, Secure):
         if averaging.sum.of_integers and averaging.quantised is None and averaging.sum.noise is None:
             problem = f'"{averaging.name}" sums integers of few bits: set sum.value_bits'
             raise Problem("training.averaging", problem)
+        if averaging.sum.proves and training.weighting != "equal":
+            problem = f'{toml(training.weighting)} does not go with training.averaging = "{averaging.name}", whose '
+            allowed = 'allowed: "equal", the default with it'
+            raise Problem("training.weighting", f"{problem}proof bounds numbers and no weights; {allowed}")
         _check_fits(keys, averaging)
         _check_sum(averaging, {smallest_cohort(settings, labels), settings.together})
     if keys.value_bits == "exact" or settings.averaging.individual:
@@ -135,7 +129,7 @@ def _check_sum(averaging: Secure, cohorts: Collection[int]) -> None:
 def check_signed(tables: TrainingTables) -> None:
     """Raise Problem for signed sets that no client sees."""
     name = tables.training.averaging
-    if name in SUMS and not SUMS[name].sees_all and tables.protocol.identity == "signed":
+    if name in SUMS and not SUMS[name].takes_identities() and tables.protocol.identity == "signed":
         problem = f'"signed" does not go with training.averaging = "{name}", whose clients see their '
         raise Problem("protocol.identity", f'{problem}neighbours alone and cannot sign who is left; allowed: "none"')
 

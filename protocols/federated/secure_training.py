@@ -14,16 +14,13 @@ from tacit.protocols.experiment.experiment import Setting
 from tacit.protocols.federated.dp_fedavg import Clipped
 from tacit.protocols.federated.keys import TrainingTables
 from tacit.protocols.federated.noisy_changes import NoisyChanges, tolerated_of
-from tacit.protocols.federated.proved_averages import Proved
 from tacit.protocols.federated.round import TrainingSettings, most_called, smallest_cohort
 from tacit.protocols.federated.secure_averages import Secure, colluding_of, fewest_hidden
 from tacit.protocols.identities import identities_of, is_signed, signing_colluding
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.rotated import Rounding
 from tacit.protocols.privacy.spending import Spending, Spent, asked, spending_on_changes
-from tacit.protocols.sums.batch import Task
 from tacit.protocols.sums.registry import SUMS
-from tacit.protocols.sums.reports import Helper
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import SumHelper, SumSettings
 from tacit.sim.setting_error import SettingError
@@ -35,10 +32,8 @@ __all__ = ["averaging_of", "fewest_of", "helpers_of", "most_in_sum", "spending_o
 def averaging_of(tables: TrainingTables, labels: Collection[int]) -> Secure:
     """The secure averaging of a round, if clients have these numbers of `labels`. Raises ValueError."""
     quantised = _quantised(tables, labels)
-    if tables.training.averaging == Proved.name:
-        return Proved(SecAgg(identities=identities_of(tables)), quantised)
     one = SUMS[tables.training.averaging].of(tables)
-    return Secure(replace(one, identities=identities_of(tables)) if one.sees_all else one, quantised)
+    return Secure(replace(one, identities=identities_of(tables)) if one.takes_identities() else one, quantised)
 
 
 def _quantised(tables: TrainingTables, labels: Collection[int]) -> Quantised | None:
@@ -72,7 +67,7 @@ def with_noise(
 ) -> TrainingSettings:
     """`settings` with the clients' noise on whole numbers, in a secure sum. Raises ValueError."""
     averaging, privacy = settings.averaging, tables.privacy
-    if not isinstance(averaging, Secure) or isinstance(averaging, Proved) or averaging.quantised is not None:
+    if not isinstance(averaging, Secure) or not averaging.sum.adds_noise or averaging.quantised is not None:
         return settings  # which the checks refuse
     called = most_called(settings, labels)
     try:
@@ -84,7 +79,7 @@ def with_noise(
         )  # fmt: skip
     except ValueError as error:
         raise SettingError("tolerated", privacy.tolerated, str(error)) from None
-    if (noise.removes and averaging.sum.identities is None) or not averaging.sum.adds_noise:
+    if noise.removes and averaging.sum.identities is None:
         return settings  # which the checks refuse
     averaging = NoisyChanges(replace(averaging.sum, noise=noise), fraction_bits=averaging.fraction_bits)
     return replace(settings, averaging=averaging, private=replace(private, noise=noise))
@@ -108,15 +103,6 @@ def most_in_sum(tables: TrainingTables, labels: Collection[int]) -> float:
 def helpers_of(setting: Setting, settings: TrainingSettings) -> tuple[Party, ...]:
     """The parties beside the server and its clients that help to take an average: the `helper`, or none."""
     world, averaging, deadline, patience = setting.world, settings.averaging, settings.deadline, settings.patience
-    if isinstance(averaging, Proved):
-
-        def task(number: int) -> Task:
-            """The task of the reports of round `number`."""
-            return averaging.task(settings.expected_in(number))
-
-        least = averaging.fewest(settings.min_clients)
-        access = {"identities": averaging.sum.identities, **setting.access(HELPER)}
-        return (Helper(world, task, least, deadline, patience, **access),)
     if isinstance(averaging, Secure) and averaging.sum.has_helper:
 
         def summed(number: int) -> SumSettings:

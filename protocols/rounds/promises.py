@@ -144,10 +144,9 @@ def all_rounds_are_held(trial: Trial, affected: Affected) -> Iterator[str]:
         yield f"rounds {', '.join(map(str, numbers))} were recorded"
 
 
-def nothing_is_summed_again(trial: Trial, affected: Affected, *, released: Sequence[type[Message]]) -> Iterator[str]:
+def nothing_is_summed_again(trial: Trial, affected: Affected) -> Iterator[str]:
     """After a lost round in which a client sent masked values, no client sends any: they would be alike."""
-    masked_values = (kind.__name__ for one in SUMS.values() for kind in one.masked)
-    types = (*masked_values, *(kind.__name__ for kind in released))
+    types = {kind.__name__ for one in SUMS.values() for kind in one.opening_with or one.masked}
     masked = {event.round for event in trial.events if event.kind == "send" and event.type in types}
     for record in trial.records:
         later = [number for number in masked if number > record.number]
@@ -163,12 +162,11 @@ def promises_of_rounds(
     answers: Sequence[type[Message]],
     silent: bool = False,
     extra: int = 0,
-    released: Sequence[type[Message]] = (),
 ) -> dict[str, Promise]:
     """The promises of rounds that draw a `share` of the clients, with `labeled` of those with labels, and `call` them.
 
     `answers`: the types of a client's answer. `silent`: a client without labels may have nothing to send. `extra`: the
-    additional clients that are called and need not be waited for. `released`: further types that open a sum.
+    additional clients that are called and need not be waited for.
     """
 
     def with_these(broken: Callable[..., Iterator[str]], **keys: Any) -> Callable[..., Iterator[str]]:
@@ -185,5 +183,5 @@ def promises_of_rounds(
             with_these(all_who_are_well_count, silent=silent, extra=extra, share=share), True
         ),
         "completed training has all rounds": Promise(all_rounds_are_held, True),
-        "no masked values follow a lost sum": Promise(with_these(nothing_is_summed_again, released=released)),
+        "no masked values follow a lost sum": Promise(nothing_is_summed_again),
     }

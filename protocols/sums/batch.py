@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from tacit.protocols.sums.helper import SEALING_BYTES
 from tacit.sim.hollow import blank, filled, hollow
 
 __all__ = [
-    "CHECKSUM_BYTES", "HELPER_SHARE", "LEADER", "Batch", "Circuit", "Held", "Task", "aggregated",
-    "checksum_of", "noised", "noised_work", "prepared", "unsharded",
+    "CHECKSUM_BYTES", "HELPER_SHARE", "LEADER", "Batch", "Circuit", "FalseVector", "Held", "Task", "aggregated",
+    "checksum_of", "noised", "noised_work", "out_of_range", "prepared", "unsharded",
 ]  # fmt: skip
 
 LEADER, HELPER_SHARE = 0, 1
@@ -38,11 +38,12 @@ class Task:
     """A circuit with its parameters, which all parties know beforehand: what the reports of a batch are of.
 
     `votes`: a class for each point (points, classes); `integers`: a number of them from 0 to a bound (length, maximum);
-    `category`: one of a number (categories,).
+    `category`: one of a number (categories,). `based`: a batch has a basis (`SumSettings.basis`).
     """
 
     circuit: Circuit
     parameters: tuple[int, ...]
+    based: bool = False
 
     @property
     def prio3(self) -> Prio3:
@@ -70,6 +71,25 @@ class Task:
         prio3 = self.prio3
         shares = prio3.input_share_bytes(LEADER) + prio3.input_share_bytes(HELPER_SHARE)
         return prio3.nonce_bytes + prio3.public_share_bytes + shares + SEALING_BYTES
+
+
+class FalseVector(NamedTuple):
+    """A false client's contribution: a valid `vector`, and what is `added` to the elements of the leader's share."""
+
+    vector: Any
+    added: NDArray[np.uint64] | None
+
+
+def out_of_range(wanted: NDArray[np.int64], vector: NDArray[np.uint64], bits: int) -> NDArray[np.uint64] | None:
+    """The elements by which a report whose first numbers are `wanted` differs from that of `vector`, of `bits` each.
+
+    None where they are the same.
+    """
+    more = np.zeros((len(vector), bits), np.int64)
+    more[: len(wanted), 0] = wanted - vector[: len(wanted)].astype(np.int64)  # the element of weight 1
+    elements = more.reshape(-1)
+    wrapped = elements.astype(np.uint64) + np.uint64(FIELD64.modulus) * (elements < 0)  # modulo 2^64
+    return wrapped if elements.any() else None
 
 
 @lru_cache(8)

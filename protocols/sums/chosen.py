@@ -19,7 +19,7 @@ def sum_among(tables: Any, name: str, called: int, rounds: int = 1) -> Sum:
     """
     one = SUMS[name].of(tables)
     tolerance = replace(one.tolerance, draws=rounds)
-    identities = identities_of(tables, called) if one.sees_all and "protocol.identity" in one.uses else None
+    identities = identities_of(tables, called) if one.takes_identities() else None
     of_run = Assumed(called, tolerance.of(called).colluding, 0)
     return replace(one, tolerance=tolerance, identities=identities, of_run=of_run)
 

@@ -20,6 +20,7 @@ _PLACES = {
     "lightsecagg": ("lightsecagg", "LightSecAgg"),
     "committee": ("committee", "ByCommittee"),
     "flamingo": ("flamingo", "Flamingo"),
+    "prio3": ("reports", "Reports"),
 }
 """The module and the class of each sum that comes with Tacit; a sum is imported when it is first asked for."""
 

@@ -60,60 +60,58 @@ a report (by name in signed reports, or by trying names against `bound`), which 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from msgspec import Struct
 from numpy.typing import NDArray
 
+from tacit.parties.client import Client
 from tacit.parties.fleet.fleet import HELPER
 from tacit.parties.party import NoAnswer, Party
 from tacit.parties.server import Dismissed, Server
 from tacit.protocols.crypto.agreement import KEY_BYTES, KeyPair, derive_key
+from tacit.protocols.crypto.masking import Ring
+from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.sealing import NONCE_BYTES
 from tacit.protocols.crypto.vdaf import INVALID_PROOF, InvalidReport, Prio3
+from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Withdrawn, require
-from tacit.protocols.parts import Among, Part, Stated, Step
-from tacit.protocols.privacy.aggregated import AggregatorNoise
+from tacit.protocols.parts import Among, Opening, Stated, Step
 from tacit.protocols.sums import helper, noised_shares
 from tacit.protocols.sums.batch import (
     CHECKSUM_BYTES,
     HELPER_SHARE,
     LEADER,
     Batch,
+    FalseVector,
     Held,
     Task,
     aggregated,
     checksum_of,
+    out_of_range,
     prepared,
     unsharded,
 )
 from tacit.protocols.sums.helper import SEALING_BYTES, from_helper
-from tacit.protocols.sums.keys import CollusionKeys
 from tacit.protocols.sums.refusal import MASKED
+from tacit.protocols.sums.sum import Requests, Sum, SumHelper, SumSettings, Total
 from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
 from tacit.sim.wire import Message
-from tacit.sim.world import World
 
-__all__ = [
-    "HELPER_LEARNS", "UNOPENED", "WAITS", "Helper", "HelperAggregate", "Report", "Reports", "Tally", "client", "server",
-    "wanted_of",
-]  # fmt: skip
+__all__ = ["BASIS_BYTES", "UNOPENED", "HelperAggregate", "Report", "Reports", "wanted_of"]
 
 _SIGNED_KEY, _SIGNED_REPORT = "helper key", "report"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
 
 WAITS = 5
 """The most deadlines that a batch takes."""
-
-HELPER_LEARNS = "whose reports there are, and which are refused"
 
 STEPS = (
     Step("server", "report.keys", "open a batch with the helper, and hand out the helper's key"),
@@ -183,52 +181,6 @@ class HelperAggregate(Message):
     share: bytes
 
 
-@dataclass(frozen=True)
-class Tally:
-    """The sum of a batch, `counts` of shape `Task.shape`, and the clients whose reports are in it."""
-
-    contributors: tuple[str, ...]
-    counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Reports(Part):
-    """A batch of reports as a part of a protocol; `task` returns its circuit. `based`: batches have a basis.
-
-    `signs`: true if `protocol.identity` may require signatures.
-    """
-
-    task: Callable[[Any, Any], Task]
-    based: bool = False
-    signs: bool = False
-    takes: ClassVar[Sequence[Step]] = STEPS
-    learned: ClassVar[Mapping[str, str]] = {}
-    uses: ClassVar[Sequence[str]] = helper.OF_HELPER
-    keys_in: ClassVar[Mapping[str, Sequence[type[Struct]]]] = {"sum": (CollusionKeys,)}
-
-    def waits(self, tables: Any) -> int:
-        return WAITS
-
-    def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
-        """The bytes of one batch of all clients of `among`."""
-        task, clients, signature = self.task(tables, among), len(among.names), self.signs * _signature_bytes(tables)
-        prio3 = task.prio3
-        part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
-        part += prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
-        key, signatures = KEY_BYTES + signature, clients * signature
-        titles = sum(len(f"{name}#1") - _BOUND_BYTES for name in among.names) if signature else 0
-        return {
-            "BatchOpened": prio3.verify_key_bytes + self.based * BASIS_BYTES,
-            "HelperKey": key,
-            "ReportsWanted": clients * key,
-            "Report": clients * task.report_bytes + signatures,
-            "AggregationJob": clients * part + signatures + titles,
-            "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
-            "AggregateShareWanted": CHECKSUM_BYTES,
-            "HelperAggregate": prio3.aggregate_share_bytes,
-        }
-
-
 def wanted_of(tables: Any, clients: int) -> Stated:
     """The bytes of requests to this number of `clients` that have no measurement: they send empty reports."""
     return Stated({"ReportsWanted": clients * (KEY_BYTES + _signature_bytes(tables))})
@@ -242,38 +194,269 @@ BASIS_BYTES = 32
 _BOUND_BYTES = 32
 
 
-# A client
+@dataclass(frozen=True)
+class Reports(Sum):
+    """The sum of reports of Prio3: of integers, labels or categories, with proofs (`SumSettings.task`)."""
+
+    tolerance: Tolerance = field(default_factory=lambda: Tolerance(0.0, 0.0))
+    name: ClassVar[str] = "prio3"
+    description: ClassVar[str] = (
+        "a sum by two aggregators, the server and a further party `helper`, to which clients prove that each number is "
+        "in its range: in an average within `sum.clip`, in a vote one label for each point"
+    )
+    requests: ClassVar[Requests | None] = None
+    masked: ClassVar[Sequence[type[Message]]] = (Report,)
+    opening_with: ClassVar[Sequence[type[Message]]] = (HelperAggregate,)
+    helper_opens: ClassVar[type[Message]] = BatchOpened
+    has_helper: ClassVar[bool] = True
+    proves: ClassVar[bool] = True
+    adds_helpers_noise: ClassVar[bool] = True
+    of_integers: ClassVar[bool] = True
+    agrees: ClassVar[bool] = False
+    sees_all: ClassVar[bool] = False
+    tolerates_share: ClassVar[bool] = False
+    copies: ClassVar[int] = 80  # as trained, and in shares of 8 bytes a bit, sent and received, with values of 16 bits
+    takes: ClassVar[Sequence[Step]] = STEPS
+    learned: ClassVar[Mapping[str, str]] = {"helper": "with prio3: whose reports there are, and which are refused"}
+    uses: ClassVar[Sequence[str]] = ("protocol.identity", *helper.OF_HELPER)
+
+    def integers(self, length: int, most: int, *, based: bool = False) -> Task:
+        return Task("integers", (length, most), based)
+
+    def labels(self, points: int, classes: int) -> Task:
+        return Task("votes", (points, classes))
+
+    def category(self, categories: int) -> Task:
+        return Task("category", (categories,))
+
+    def false(self, vector: Ring, wanted: NDArray[np.int64] | None, quantised: Quantised) -> FalseVector:
+        """A report whose proof fails, if a number is out of range."""
+        added = np.ones(1, np.uint64) if wanted is None else out_of_range(wanted, vector, quantised.bits)
+        return FalseVector(vector, added)
+
+    def opening(self, called: int, least: int, signing: int | None = None) -> Opening:
+        return Opening(least, opens=lambda joined, left: float(left >= least), masks=False)
+
+    def waits(self, tables: Any) -> int:
+        return 0
+
+    def waits_among(self, clients: int) -> int:
+        return WAITS
+
+    def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
+        """The bytes of one batch of all clients of `among`."""
+        task, clients, signature = among.task, len(among.names), _signature_bytes(tables)
+        prio3 = task.prio3
+        part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
+        part += prio3.input_share_bytes(HELPER_SHARE) + SEALING_BYTES
+        key, signatures = KEY_BYTES + signature, clients * signature
+        titles = sum(len(f"{name}#1") - _BOUND_BYTES for name in among.names) if signature else 0
+        return {
+            "BatchOpened": prio3.verify_key_bytes + task.based * BASIS_BYTES,
+            "HelperKey": key,
+            "ReportsWanted": clients * key,
+            "Report": clients * task.report_bytes + signatures,
+            "AggregationJob": clients * part + signatures + titles,
+            "AggregationJobAnswer": clients * prio3.prepare_message_bytes,
+            "AggregateShareWanted": CHECKSUM_BYTES,
+            "HelperAggregate": prio3.aggregate_share_bytes,
+        }
+
+    # A client
+
+    async def contribute(self, me: Client, vector: Callable[[], Any], settings: SumSettings) -> None:
+        """Send a report of `vector`, in the form that the task's circuit encodes, or of a `FalseVector`.
+
+        The report is empty for None. Raises Withdrawn for a vector that the task does not allow.
+        """
+        measurement, added = vector(), None
+        if isinstance(measurement, FalseVector):
+            measurement, added = measurement
+        wanted = await me.recv(ReportsWanted, me.server, 2 * settings.deadline)
+        with me.step("report.shard"):
+            sent = Report(b"", b"", b"", b"")
+            if measurement is not None:
+                if me.world.hollow is None:
+                    _check_own(me, settings.task, measurement)
+                batch, entropy = Batch.of(me, settings.task, settings.basis), me.entropy("report")
+                nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
+                pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
+                work = {"prio3.shard": settings.task.elements, "x25519.keygen": 1, "x25519.agree": 1}
+                with values_of(me, me.server, "ReportsWanted"):
+                    key = await _examined(me, wanted, batch, self.identities)
+                    arguments = batch, measurement, nonce, rand, added, pair, key, bound
+                    nonce, public_share, own, sealed = await me.compute(work, _shard, *arguments)
+                if self.identities is not None:
+                    sealed += await self.identities.sign(me, _SIGNED_REPORT, 0, bound, nonce, public_share, sealed)
+                sent = Report(nonce, public_share, own, sealed)
+                release(me, "report", sent.public_share)
+            me.send(me.server, sent)
+
+    # The server, which is the leader
+
+    async def total(self, me: Server, names: Sequence[str], settings: SumSettings) -> Total:
+        try:
+            return await self._count(me, names, settings)
+        except Abort as abort:
+            me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
+            raise
+
+    async def _count(self, me: Server, members: Sequence[str], settings: SumSettings) -> Total:
+        task, deadline, basis, noise = settings.task, settings.deadline, settings.basis, settings.noise
+        batch, least, signed = Batch.of(me, task, basis), self.least_of(settings), self.identities is not None
+        with me.step("report.keys"):
+            verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
+            me.send(HELPER, BatchOpened(verify_key, basis))
+            opened: HelperKey = await from_helper(me, HelperKey, deadline)
+            me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
+        with me.step("report.prepare"):
+            sent = await _reports(me, members, batch, deadline, SIGNATURE_BYTES * signed)
+            require(len(sent), "clients with reports", least)
+            work = {"prio3.prepare": task.elements * len(sent)}
+            found = await me.compute(work, _prepare, batch, verify_key, list(sent.values()))
+            held = dict(zip(sent, found, strict=True))
+            _leave_out(me, {name: one.problem for name, one in held.items() if one.problem})
+            held = {name: one for name, one in held.items() if not one.problem}
+            require(len(held), "clients with valid reports", least)
+            names = {name: _title(me, name) if signed else _bound(batch, name) for name in held}
+            parts = [
+                HelperPart(bound, sent[name].nonce, sent[name].public_share, sent[name].helper_share,
+                           held[name].prepare_share)
+                for name, bound in names.items()
+            ]  # fmt: skip
+            me.send(HELPER, AggregationJob(parts))
+            answer: AggregationJobAnswer = await from_helper(me, AggregationJobAnswer, deadline)
+            if not len(answer.messages) == len(answer.refused) == len(held):
+                raise Abort("the helper answered for other reports than it was sent")
+            work = {"ring.add": task.elements * len(held)}
+            states = list(held.values())
+            own, refused = await me.compute(work, aggregated, batch, states, answer.messages, answer.refused)
+            problems = dict(zip(held, refused, strict=True))
+            _leave_out(me, {name: problem for name, problem in problems.items() if problem})
+            accepted = tuple(name for name, problem in problems.items() if not problem)
+            require(len(accepted), "clients with valid reports", least)
+        with me.step("report.collect"):
+            me.once(MASKED)
+            if not me.once("report.collect"):
+                raise Abort("the sum of round {number} was asked for before", number=me.round)
+            late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
+                    if problems[name] and not by_helper]  # fmt: skip
+            checksum = checksum_of([sent[name].nonce for name in accepted])
+            wanted, other = AggregateShareWanted(len(accepted), checksum, late), b""
+            own = await noised_shares.with_noise(me, batch, own, noise)
+            me.send(HELPER, wanted)
+            with suppress(NoAnswer):
+                other = b"" if noise is None else (await me.recv(HelperAggregate, HELPER, deadline)).share
+            if noise is not None and not other:  # the helper has its noisy share on its disk
+                me.send(HELPER, BatchOpened(verify_key, basis))
+                me.send(HELPER, wanted)
+            other = other or (await from_helper(me, HelperAggregate, deadline)).share
+            arguments = batch, own, other, len(accepted), *(() if noise is None else (noise,))
+            total = await me.compute({"ring.add": task.elements}, unsharded, *arguments)
+            if total is None:
+                raise Abort("the helper's share of the sum is malformed")
+        return Total(accepted, total.astype(np.uint64), 0)
+
+    # The helper
+
+    async def serve(self, me: SumHelper, opened: Any, settings: SumSettings) -> None:
+        """Serve one batch; if its noisy share was released before, send the same share again."""
+        noise = settings.noise
+        if noise is not None and me.disk.get(_RELEASED, 0) == me.round:
+            await self._again(me, settings)
+            return
+        with me.step("report.keys"):
+            with values_of(me, me.server, "BatchOpened"):
+                if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
+                    raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
+                batch = Batch.of(me, settings.task, opened.basis)
+            pair = await me.compute({"x25519.keygen": 1}, KeyPair.generate, me.entropy("batch"))
+            key = pair.public
+            if self.identities is not None:
+                key += await self.identities.sign(me, _SIGNED_KEY, 0, key, batch.context)
+            me.send(me.server, HelperKey(key, me.incarnation))
+        job = await me.recv(AggregationJob, me.server, 3 * settings.deadline)
+        with me.step("report.prepare"):
+            parts, problems = job.reports, [""] * len(job.reports)
+            if self.identities is not None:
+                parts, problems = await self._signed(me, batch, job.reports, self.identities)
+            taken = set(_taken(me))
+            for place, part in enumerate(parts):
+                problems[place] = problems[place] or ("its nonce was used before" if part.nonce in taken else "")
+                taken.add(part.nonce)
+            _take(me, [part.nonce for part, problem in zip(parts, problems, strict=True) if not problem])
+            work = {"prio3.prepare": batch.task.elements * len(parts), "x25519.agree": len(parts)}
+            arguments = batch, opened.verify_key, pair, parts, problems
+            held, messages, refused = await me.compute(work, _serve_job, *arguments)
+            me.send(me.server, AggregationJobAnswer(messages, refused))
+        wanted = await me.recv(AggregateShareWanted, me.server, 2 * settings.deadline)
+        with me.step("report.collect"):
+            out = frozenset(wanted.left_out)
+            kept = [
+                "the server leaves it out" if part.nonce in out else problem
+                for part, problem in zip(job.reports, refused, strict=True)
+            ]
+            nonces = [part.nonce for part, problem in zip(job.reports, kept, strict=True) if not problem]
+            if problem := self._problem(me, settings, wanted, nonces, opened.basis):
+                me.refuse(f"release its share of the sum: {problem}")
+                raise BadValues(f"AggregateShareWanted from {me.server}: {problem}")
+            me.disk[_RELEASED] = me.round
+            if opened.basis:
+                me.disk[_BASES] = [*me.disk.get(_BASES, ()), opened.basis]
+            work = {"ring.add": batch.task.elements * len(nonces)}
+            share, _ = await me.compute(work, aggregated, batch, held, messages, kept)
+            share = await noised_shares.with_noise(me, batch, share, noise)
+            if noise is not None:
+                noised_shares.keep(me, wanted, share)
+            me.send(me.server, HelperAggregate(share))
+
+    async def _again(self, me: SumHelper, settings: SumSettings) -> None:
+        """Send the noisy share that is stored for this batch again, byte for byte, if asked for the same reports."""
+        wanted = await me.recv(AggregateShareWanted, me.server, 2 * settings.deadline)
+        with me.step("report.collect"):
+            me.send(me.server, HelperAggregate(noised_shares.kept(me, wanted, me.server)))
+
+    async def _signed(
+        self, me: SumHelper, batch: Batch, sent: Sequence[HelperPart], identities: Identities
+    ) -> tuple[list[HelperPart], list[str]]:
+        """The reports with their signatures removed, and for each the reason to refuse it, "" if it is accepted.
+
+        The first report of each client is accepted, if its signature verifies.
+        """
+        parts, refused, places, claims = [], [""] * len(sent), dict[str, int](), dict[str, Claim]()
+        for place, one in enumerate(sent):
+            title = bytes(one.bound).decode("utf-8", "replace")
+            name = title.rpartition("#")[0]
+            bound, share = _bound(batch, name), one.helper_share[:-SIGNATURE_BYTES]
+            parts.append(HelperPart(bound, one.nonce, one.public_share, share, one.prepare_share))
+            if name in ("", me.name, me.server):
+                refused[place] = "it has no client's name"
+            elif name in places:
+                refused[place] = "another report of the same client is in the batch"
+            else:
+                places[name] = place
+                signature = one.helper_share[-SIGNATURE_BYTES:]
+                claims[name] = Claim(title, (bound, one.nonce, one.public_share, share), signature)
+        for name, problem in (await identities.problems(me, _SIGNED_REPORT, 0, claims)).items():
+            refused[places[name]] = problem
+        return parts, refused
+
+    def _problem(
+        self, me: Party, settings: SumSettings, wanted: AggregateShareWanted, nonces: Sequence[bytes], basis: bytes
+    ) -> str:
+        """The reason not to release what is `wanted` of a batch with the accepted `nonces`; "" if there is none."""
+        if me.disk.get(_RELEASED, 0) >= me.round:
+            return f"that of batch {me.round} was released before"
+        if basis and basis in me.disk.get(_BASES, ()):
+            return "a batch with the same basis was released before"
+        if len(nonces) < (least := self.least_of(settings)):
+            return f"{len(nonces)} reports are fewer than {least}"
+        if wanted.count != len(nonces) or wanted.checksum != checksum_of(nonces):
+            return f"{wanted.count} reports are not those that it has accepted"
+        return ""
 
 
-async def client(
-    me: Any, task: Task, measurement: Any, deadline: float, *, basis: bytes = b"",
-    added: NDArray[np.uint64] | None = None, identities: Identities | None = None,
-) -> None:  # fmt: skip
-    """Send a report of `measurement`, in the form that the task's circuit encodes; an empty report for None.
-
-    Raises Withdrawn for a measurement that the task does not allow. `basis`: the SHA-256 of the model from which the
-    measurement was made, if its values may be summed only once. `added`: what a false client adds to the elements of
-    the leader's share (`Task.elements`). `identities`: those of the helper, which signs its key, and of the client.
-    """
-    wanted = await me.recv(ReportsWanted, me.server, 2 * deadline)
-    with me.step("report.shard"):
-        sent = Report(b"", b"", b"", b"")
-        if measurement is not None:
-            if me.world.hollow is None:
-                _check_own(me, task, measurement)
-            batch, entropy = Batch.of(me, task, basis), me.entropy("report")
-            nonce, rand = entropy.bytes(batch.prio3.nonce_bytes), entropy.bytes(batch.prio3.rand_bytes)
-            pair, bound = KeyPair.generate(me.entropy("report key")), _bound(batch, me.name)
-            work = {"prio3.shard": task.elements, "x25519.keygen": 1, "x25519.agree": 1}
-            with values_of(me, me.server, "ReportsWanted"):
-                key = await _examined(me, wanted, batch, identities)
-                arguments = batch, measurement, nonce, rand, added, pair, key, bound
-                nonce, public_share, own, sealed = await me.compute(work, _shard, *arguments)
-            if identities is not None:
-                sealed += await identities.sign(me, _SIGNED_REPORT, 0, bound, nonce, public_share, sealed)
-            sent = Report(nonce, public_share, own, sealed)
-            release(me, "report", sent.public_share)
-        me.send(me.server, sent)
+# What a client computes
 
 
 def _check_own(me: Any, task: Task, measurement: Any) -> None:
@@ -341,81 +524,7 @@ def _sealing_key(secret: bytes, ephemeral: bytes, helper_key: bytes, bound: byte
     return derive_key(secret, ephemeral + helper_key + bound, "input share", 0, 0, ())
 
 
-# The server, which is the leader
-
-
-async def server(
-    me: Server, members: Sequence[str], task: Task, least: int, deadline: float, *, basis: bytes = b"",
-    signed: bool = False, noise: AggregatorNoise | None = None,
-) -> Tally:  # fmt: skip
-    """Sum the reports of `members`, which they have signed if `signed`. Raises Abort where there is no result.
-
-    `noise`: the noise that each aggregator adds to its share, if any. An Abort also dismisses the helper.
-    """
-    try:
-        return await _count(me, members, Batch.of(me, task, basis), basis, least, deadline, signed, noise)
-    except Abort as abort:
-        me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
-        raise
-
-
-async def _count(
-    me: Server, members: Sequence[str], batch: Batch, basis: bytes, least: int, deadline: float, signed: bool,
-    noise: AggregatorNoise | None,
-) -> Tally:  # fmt: skip
-    task = batch.task
-    with me.step("report.keys"):
-        verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
-        me.send(HELPER, BatchOpened(verify_key, basis))
-        opened: HelperKey = await from_helper(me, HelperKey, deadline)
-        me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
-    with me.step("report.prepare"):
-        sent = await _reports(me, members, batch, deadline, SIGNATURE_BYTES * signed)
-        require(len(sent), "clients with reports", least)
-        work = {"prio3.prepare": task.elements * len(sent)}
-        found = await me.compute(work, _prepare, batch, verify_key, list(sent.values()))
-        held = dict(zip(sent, found, strict=True))
-        _leave_out(me, {name: one.problem for name, one in held.items() if one.problem})
-        held = {name: one for name, one in held.items() if not one.problem}
-        require(len(held), "clients with valid reports", least)
-        names = {name: _title(me, name) if signed else _bound(batch, name) for name in held}
-        parts = [
-            HelperPart(bound, sent[name].nonce, sent[name].public_share, sent[name].helper_share,
-                       held[name].prepare_share)
-            for name, bound in names.items()
-        ]  # fmt: skip
-        me.send(HELPER, AggregationJob(parts))
-        answer: AggregationJobAnswer = await from_helper(me, AggregationJobAnswer, deadline)
-        if not len(answer.messages) == len(answer.refused) == len(held):
-            raise Abort("the helper answered for other reports than it was sent")
-        work = {"ring.add": task.elements * len(held)}
-        states = list(held.values())
-        own, refused = await me.compute(work, aggregated, batch, states, answer.messages, answer.refused)
-        problems = dict(zip(held, refused, strict=True))
-        _leave_out(me, {name: problem for name, problem in problems.items() if problem})
-        accepted = tuple(name for name, problem in problems.items() if not problem)
-        require(len(accepted), "clients with valid reports", least)
-    with me.step("report.collect"):
-        me.once(MASKED)
-        if not me.once("report.collect"):
-            raise Abort("the sum of round {number} was asked for before", number=me.round)
-        late = [sent[name].nonce for name, by_helper in zip(held, answer.refused, strict=True)
-                if problems[name] and not by_helper]  # fmt: skip
-        checksum = checksum_of([sent[name].nonce for name in accepted])
-        wanted, other = AggregateShareWanted(len(accepted), checksum, late), b""
-        own = await noised_shares.with_noise(me, batch, own, noise)
-        me.send(HELPER, wanted)
-        with suppress(NoAnswer):
-            other = b"" if noise is None else (await me.recv(HelperAggregate, HELPER, deadline)).share
-        if noise is not None and not other:  # the helper has its noisy share on its disk
-            me.send(HELPER, BatchOpened(verify_key, basis))
-            me.send(HELPER, wanted)
-        other = other or (await from_helper(me, HelperAggregate, deadline)).share
-        arguments = batch, own, other, len(accepted), *(() if noise is None else (noise,))
-        total = await me.compute({"ring.add": task.elements}, unsharded, *arguments)
-        if total is None:
-            raise Abort("the helper's share of the sum is malformed")
-    return Tally(accepted, total)
+# What the server does with reports
 
 
 def _title(me: Server, name: str) -> bytes:
@@ -485,122 +594,7 @@ def _prepare(batch: Batch, verify_key: bytes, reports: Sequence[Report]) -> list
     return [prepared(batch, verify_key, LEADER, one.nonce, one.public_share, one.leader_share) for one in reports]
 
 
-# The helper
-
-
-class Helper(helper.Helper):
-    """The second aggregator. It serves one batch after another, for `patience` virtual seconds at most.
-
-    `task` returns the circuit of each round's reports, and raises ValueError for a round without reports. `least`: the
-    fewest reports whose sum it releases. With `identities` it signs its keys, and clients sign their reports.
-    `noise` gives the noise that it adds to its share in each round, or None. `ending` says how its latest batch ended.
-    """
-
-    opens = BatchOpened
-
-    def __init__(
-        self, world: World, task: Callable[[int], Task], least: int, deadline: float, patience: float,
-        identities: Identities | None = None, noise: Callable[[int], AggregatorNoise | None] = lambda number: None,
-        **access: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(world, patience, **access)
-        self.noise = noise
-        self.task, self.least, self.deadline = task, least, deadline
-        self.identities = identities
-
-    async def serve(self, opened: BatchOpened) -> None:
-        """Serve one batch; if its noisy share was released before, send the same share again."""
-        noise = self.noise(self.round)
-        if noise is not None and self.disk.get(_RELEASED, 0) == self.round:
-            await self._again()
-            return
-        with self.step("report.keys"):
-            with values_of(self, self.server, "BatchOpened"):
-                if len(opened.verify_key) != Prio3.verify_key_bytes or len(opened.basis) not in (0, BASIS_BYTES):
-                    raise ValueError("a batch needs a key of 32 bytes, and a basis of as many or none")
-                batch = Batch.of(self, self.task(self.round), opened.basis)
-            pair = await self.compute({"x25519.keygen": 1}, KeyPair.generate, self.entropy("batch"))
-            key = pair.public
-            if self.identities is not None:
-                key += await self.identities.sign(self, _SIGNED_KEY, 0, key, batch.context)
-            self.send(self.server, HelperKey(key, self.incarnation))
-        job = await self.recv(AggregationJob, self.server, 3 * self.deadline)
-        with self.step("report.prepare"):
-            parts, problems = job.reports, [""] * len(job.reports)
-            if self.identities is not None:
-                parts, problems = await self._signed(batch, job.reports, self.identities)
-            taken = set(_taken(self))
-            for place, part in enumerate(parts):
-                problems[place] = problems[place] or ("its nonce was used before" if part.nonce in taken else "")
-                taken.add(part.nonce)
-            _take(self, [part.nonce for part, problem in zip(parts, problems, strict=True) if not problem])
-            work = {"prio3.prepare": batch.task.elements * len(parts), "x25519.agree": len(parts)}
-            arguments = batch, opened.verify_key, pair, parts, problems
-            held, messages, refused = await self.compute(work, _serve_job, *arguments)
-            self.send(self.server, AggregationJobAnswer(messages, refused))
-        wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
-        with self.step("report.collect"):
-            out = frozenset(wanted.left_out)
-            kept = [
-                "the server leaves it out" if part.nonce in out else problem
-                for part, problem in zip(job.reports, refused, strict=True)
-            ]
-            nonces = [part.nonce for part, problem in zip(job.reports, kept, strict=True) if not problem]
-            if problem := self._problem(wanted, nonces, opened.basis):
-                self.refuse(f"release its share of the sum: {problem}")
-                raise BadValues(f"AggregateShareWanted from {self.server}: {problem}")
-            self.disk[_RELEASED] = self.round
-            if opened.basis:
-                self.disk[_BASES] = [*self.disk.get(_BASES, ()), opened.basis]
-            work = {"ring.add": batch.task.elements * len(nonces)}
-            share, _ = await self.compute(work, aggregated, batch, held, messages, kept)
-            share = await noised_shares.with_noise(self, batch, share, noise)
-            if noise is not None:
-                noised_shares.keep(self, wanted, share)
-            self.send(self.server, HelperAggregate(share))
-
-    async def _again(self) -> None:
-        """Send the noisy share that is stored for this batch again, byte for byte, if asked for the same reports."""
-        wanted = await self.recv(AggregateShareWanted, self.server, 2 * self.deadline)
-        with self.step("report.collect"):
-            self.send(self.server, HelperAggregate(noised_shares.kept(self, wanted, self.server)))
-
-    async def _signed(
-        self, batch: Batch, sent: Sequence[HelperPart], identities: Identities
-    ) -> tuple[list[HelperPart], list[str]]:
-        """The reports with their signatures removed, and for each the reason to refuse it, "" if it is accepted.
-
-        The first report of each client is accepted, if its signature verifies.
-        """
-        parts, refused, places, claims = [], [""] * len(sent), dict[str, int](), dict[str, Claim]()
-        for place, one in enumerate(sent):
-            title = bytes(one.bound).decode("utf-8", "replace")
-            name = title.rpartition("#")[0]
-            bound, share = _bound(batch, name), one.helper_share[:-SIGNATURE_BYTES]
-            parts.append(HelperPart(bound, one.nonce, one.public_share, share, one.prepare_share))
-            if name in ("", self.name, self.server):
-                refused[place] = "it has no client's name"
-            elif name in places:
-                refused[place] = "another report of the same client is in the batch"
-            else:
-                places[name] = place
-                signature = one.helper_share[-SIGNATURE_BYTES:]
-                claims[name] = Claim(title, (bound, one.nonce, one.public_share, share), signature)
-        for name, problem in (await identities.problems(self, _SIGNED_REPORT, 0, claims)).items():
-            refused[places[name]] = problem
-        return parts, refused
-
-    def _problem(self, wanted: AggregateShareWanted, nonces: Sequence[bytes], basis: bytes) -> str:
-        """The reason not to release what is `wanted` of a batch with the accepted `nonces`; "" if there is none."""
-        if self.disk.get(_RELEASED, 0) >= self.round:
-            return f"that of batch {self.round} was released before"
-        if basis and basis in self.disk.get(_BASES, ()):
-            return "a batch with the same basis was released before"
-        if len(nonces) < self.least:
-            return f"{len(nonces)} reports are fewer than {self.least}"
-        if wanted.count != len(nonces) or wanted.checksum != checksum_of(nonces):
-            return f"{wanted.count} reports are not those that it has accepted"
-        return ""
+# What the helper computes
 
 
 def _hollow_job(

@@ -27,13 +27,14 @@ from tacit.protocols.crypto.words import WHOLE, Quantised, word_type
 from tacit.protocols.identities import KEY_BYTES, Identities, is_signed
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Opening, Part, Step
+from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.privacy.distributed import Distributed
 from tacit.protocols.privacy.spent import Carried
 from tacit.protocols.sums.helper import Helper, HelperCalled, KeyOfHelper, SealingKey, call_helper, key_of_helper
 from tacit.protocols.sums.keys import CollusionKeys, DropoutKeys
 from tacit.protocols.sums.members import SigningKeys, with_keys
 from tacit.protocols.sums.refusal import CALLED, END, MASKED, SUMMED
-from tacit.protocols.values import understood
+from tacit.protocols.values import BadValues, understood
 from tacit.sim.setting_error import Problem
 from tacit.sim.wire import Message
 from tacit.sim.world import World
@@ -183,7 +184,9 @@ class SumSettings:
 
     `called`: how many clients the round calls. `min_clients`: the fewest in a sum, and never fewer than C + 2.
     `deadline`: the longest wait of the server, in virtual seconds. `fraction_bits`: those of numbers in fixed point.
-    `chunk`: the most words of a message, where a sum sends vectors in chunks.
+    `chunk`: the most words of a message, where a sum sends vectors in chunks. In a sum that `proves`: `task` is what
+    clients prove of a vector, as a method of `Sum` returns it, and `basis` the SHA-256 of what vectors are made from,
+    if the helper gives one sum for each. `noise`: that of the server and the helper each, if any.
     """
 
     dimension: int
@@ -193,6 +196,9 @@ class SumSettings:
     word_bits: int = WHOLE
     fraction_bits: int = 32
     chunk: int = 1 << 16
+    task: Any = None
+    basis: bytes = b""
+    noise: AggregatorNoise | None = None
 
     def joined(self, words: Ring) -> bytes:
         """Encode `words` (dimension,) for a message: each takes `word_bits` bits; what is above these is left out."""
@@ -237,14 +243,23 @@ class Sum(Part):
     name: ClassVar[str]
     description: ClassVar[str]
     """A line for users who choose a sum."""
-    requests: ClassVar[Requests]
-    """The messages of the server that a client waits for."""
+    requests: ClassVar[Any]
+    """The messages of the server that a client waits for once it has contributed (`Requests`); None: there are none."""
     masked: ClassVar[Sequence[type[Message]]]
     """The messages by which a client's masked values leave it; the first goes to the server."""
+    opening_with: ClassVar[Sequence[type[Message]]] = ()
+    """The messages after which a sum may be opened; (): those by which masked values leave clients."""
     agrees: ClassVar[bool] = True
     """True if clients first agree on a key for each pair (`setup`)."""
     has_helper: ClassVar[bool] = False
-    """True if a second server, the party `helper`, takes part. `takes` then begins with `HelperKeys`."""
+    """True if a second server, the party `helper`, takes part. `takes` then begins with `HelperKeys`, unless the sum
+    has a `serve` of its own."""
+    helper_opens: ClassVar[type[Message]] = HelperCalled
+    """The message of the server that opens a round with the helper."""
+    proves: ClassVar[bool] = False
+    """True if clients prove that their numbers are in range; a client whose proof fails is left out and named."""
+    adds_helpers_noise: ClassVar[bool] = False
+    """True if the server and the helper can each add noise to the sum (`SumSettings.noise`)."""
     copies: ClassVar[int] = 8
     """The copies of a client's vectors that are held in a round."""
     spare_waits: ClassVar[int] = 6
@@ -303,6 +318,29 @@ class Sum(Part):
             raise Problem("sum.tolerated_dropouts", f"{problem}; allowed: less than {1 - corrupt:g}")
         return cls(Tolerance(corrupt, lost, keys.failure_exponent, tables.training.rounds), table=keys)
 
+    @classmethod
+    def takes_identities(cls) -> bool:
+        """True if clients can sign with long-term keys (`protocol.identity`)."""
+        return (cls.sees_all or cls.proves) and "protocol.identity" in cls.uses
+
+    def integers(self, length: int, most: int, *, based: bool = False) -> Any:
+        """What clients prove of a number of integers from 0 to `most`; None: nothing. `based`: a sum has a basis."""
+
+    def labels(self, points: int, classes: int) -> Any:
+        """What clients prove of a label of each of many points; None: nothing."""
+
+    def category(self, categories: int) -> Any:
+        """What clients prove of one category of a number of them; None: nothing."""
+
+    def false(self, vector: Ring, wanted: NDArray[np.int64] | None, quantised: Quantised) -> Any:
+        """What a false client contributes instead of `vector`, whose first numbers it wants to be `wanted`, unclipped.
+
+        They wrap around. None: the run is hollow.
+        """
+        if wanted is None:
+            return vector
+        return np.concatenate([(wanted % self.modulus(quantised)).astype(np.uint64), vector[len(wanted) :]])
+
     def limits(self, called: int, joined: int) -> Any:
         """The numbers that decide among the clients that `joined`, of those `called`; as text, a line for users.
 
@@ -345,7 +383,7 @@ class Sum(Part):
         return max(settings.min_clients, self.tolerance.of(settings.called).fewest)
 
     def waits(self, tables: Any) -> int:
-        return self.requests.phases
+        return 0 if self.requests is None else self.requests.phases
 
     def waits_among(self, clients: int) -> int:
         """The most deadlines of the server in a sum among this number of clients, with its set-up."""
@@ -391,6 +429,13 @@ class Sum(Part):
     async def helper(self, me: Party, key: SealingKey, settings: SumSettings) -> None:
         """Do the helper's part in the sum of the round, in which clients seal for its `key`."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the helper does")
+
+    async def serve(self, me: "SumHelper", opened: Any, settings: SumSettings) -> None:
+        """Run the helper `me` in the round that the message `opened`: make its key, and do its part."""
+        with me.step("helper.key"):
+            key = await SealingKey.generate(me)
+            me.send(me.server, KeyOfHelper(key.public))
+        await me.drawing(self, self.helper(me, key, settings))
 
     # A whole round of it, for what is summed
 
@@ -470,21 +515,23 @@ class Sum(Part):
 
 
 class SumHelper(Helper):
-    """The helper of a sum, whose program is that sum's `helper`. `settings` gives those of the sum of each round."""
+    """The helper of a sum, whose program is that sum's `helper`. `settings` gives those of the sum of each round.
 
-    opens: type[Message] = HelperCalled
+    It raises LookupError for a round without a sum.
+    """
 
     def __init__(
         self, world: World, of: Sum, settings: Callable[[int], SumSettings], patience: float, **access: Any
     ) -> None:
         super().__init__(world, patience, **access)
-        self.sum, self.settings = of, settings
+        self.opens, self.sum, self.settings = of.helper_opens, of, settings
 
     async def serve(self, opened: Any) -> None:
-        with self.step("helper.key"):
-            key = await SealingKey.generate(self)
-            self.send(self.server, KeyOfHelper(key.public))
-        await self.drawing(self.sum, self.sum.helper(self, key, self.settings(self.round)))
+        try:
+            settings = self.settings(self.round)
+        except LookupError:
+            raise BadValues(f"{type(opened).__name__} from {self.server}: round {self.round} has no sum") from None
+        await self.sum.serve(self, opened, settings)
 
 
 WITH_SIGNING_KEYS = setup.SetUp(contribution=lambda tables: 0 if is_signed(tables) else KEY_BYTES, identities=True)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from tacit.parties.client import Client
 from tacit.parties.data.splits import Shard
 from tacit.parties.server import Server
-from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.experiment.experiment import Parts
 from tacit.protocols.identities import is_signed, signing_colluding
 from tacit.protocols.outcome import Withdrawn
 from tacit.protocols.parts import Among, Choice, Found, Opening, SumBounds, Taken
+from tacit.protocols.privacy.aggregated import AggregatorNoise
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.chosen import check_sum_among, sum_among
@@ -60,15 +60,24 @@ class Chosen:
     @property
     def summed(self) -> SumSettings:
         """The settings of the sum as it is taken."""
-        if self.quantised is None:
-            return self.whole.settings(self.settings)
-        return replace(self.settings, word_bits=self.sum.word_bits(self.quantised))
+        if self.quantised is not None:
+            return replace(self.settings, word_bits=self.sum.word_bits(self.quantised))
+        return self.whole.settings(self.settings) if self.settings.task is None else self.settings
 
-    async def contribute(self, me: Client, vector: NDArray[Any]) -> None:
-        """Contribute `vector` (dimension,) of numbers, or of words. Raises Withdrawn for numbers that do not fit."""
-        if self.quantised is None:
-            words: Ring = self.whole.split(self.sum.words(me, vector, self.settings).astype(np.uint64, copy=False))
-        else:
+    def among(self, among: Among) -> Among:
+        """`among` with what the formula of the sum asks."""
+        sizes = self.summed
+        return replace(among, dimension=sizes.dimension, word_bits=sizes.word_bits, sum=self.sum, task=sizes.task)
+
+    async def contribute(self, me: Client, vector: Any) -> None:
+        """Contribute `vector` (dimension,) of numbers, or of words, or what is proved; None: nothing.
+
+        Raises Withdrawn for numbers that do not fit.
+        """
+        words: Any = vector
+        if self.quantised is None and self.settings.task is None:
+            words = self.whole.split(self.sum.words(me, vector, self.settings).astype(np.uint64, copy=False))
+        elif self.quantised is not None:
             try:
                 words = self.quantised.encode(vector)
             except ValueError as error:
@@ -79,7 +88,7 @@ class Chosen:
     async def total(self, me: Server, names: Sequence[str]) -> Total:
         """The sum over `names`, or over those that are left. Raises Abort."""
         total = await self.sum.total(me, names, self.summed)
-        if self.quantised is not None:
+        if self.quantised is not None or self.settings.task is not None:
             return total
         return Total(total.contributors, self.whole.joined(total.ring), self.settings.fraction_bits)
 
@@ -102,29 +111,35 @@ class AnySum:
         return str(attrgetter(self.named)(tables)) if "." in self.named else self.named
 
     def chosen(
-        self, tables: Any, called: int, dimension: int, quantised: Quantised | None = None, fraction_bits: int = 32
-    ) -> Chosen:
-        """The sum of vectors of `dimension` among the clients that are `called`."""
-        keys = tables.protocol
-        settings = SumSettings(
-            dimension, called, max(2, keys.min_clients), duration(keys.deadline), fraction_bits=fraction_bits
-        )
-        return Chosen(sum_among(tables, self.name(tables), called, _DRAWS), settings, quantised)
+        self, tables: Any, called: int, dimension: int, quantised: Quantised | None = None, fraction_bits: int = 32,
+        *, of_category: bool = False, noise: AggregatorNoise | None = None,
+    ) -> Chosen:  # fmt: skip
+        """The sum of vectors of `dimension` among the clients that are `called`.
 
-    def check(self, tables: Any, called: int, quantised: Quantised | None = None) -> None:
+        `of_category`: each has a 1 at one place. `noise`: that of the server and the helper each.
+        """
+        keys, one = tables.protocol, sum_among(tables, self.name(tables), called, _DRAWS)
+        task = one.category(dimension) if of_category else None
+        if quantised is not None:
+            task = one.integers(dimension, quantised.largest)
+        limits = called, max(2, keys.min_clients), duration(keys.deadline)
+        settings = SumSettings(dimension, *limits, fraction_bits=fraction_bits, task=task, noise=noise)
+        return Chosen(one, settings, quantised)
+
+    def check(self, tables: Any, called: int, quantised: Quantised | None = None, *, of_category: bool = False) -> None:
         """Raise Problem for a sum that is unknown, or that does not fit this number of clients and these numbers."""
         key = self.named if "." in self.named else "protocol.name"
         check_name(key, self.name(tables), SUMS)
-        one = self.chosen(tables, called, 1, quantised)
+        one = self.chosen(tables, called, 1, quantised, of_category=of_category)
         check_sum_among(one.sum, called, key)
         try:
-            _ = one.whole
+            _ = one.summed
         except ValueError as error:
             raise Problem(key, f"{error}; allowed: a sum of words of 64 bits, such as secure") from None
         if quantised is not None and called * quantised.largest >= (modulus := one.sum.modulus(quantised)):
             problem = f"{called} numbers of {quantised.bits} bits do not fit its numbers, below {modulus}"
             raise Problem(key, f'"{one.sum.name}": {problem}; allowed: fewer bits, or another sum')
-        if is_signed(tables) and not one.sum.sees_all:
+        if is_signed(tables) and not one.sum.takes_identities():
             problem = f'"signed" does not go with the sum "{one.sum.name}", whose clients do not see who is in it'
             raise Problem("protocol.identity", f'{problem}; allowed: "none"')
 
@@ -184,7 +199,7 @@ class SecureSum(secure_sum.SecureSum):
     def summed(self, tables: Any, among: Among) -> Among:
         if (one := self.chosen(tables, len(among.names))) is None:
             return super().summed(tables, among)
-        return replace(among, dimension=one.summed.dimension, word_bits=one.summed.word_bits, sum=one.sum)
+        return one.among(among)
 
     async def client(self, me: Client, keys: Any, group: Group, public: NDArray[np.float64]) -> None:
         one = self.chosen(getattr(me, "tables", None), getattr(me, "called", 0)) if self.sum else None

@@ -31,6 +31,8 @@ class Whole:
     @classmethod
     def of(cls, one: Sum, called: int) -> "Whole":
         """The way of the sum `one` among up to `called` clients. Raises ValueError for more than its numbers carry."""
+        if one.proves:
+            raise ValueError(f"{one.name} adds numbers that are proved to be in a range, and these have none")
         if not one.of_integers:
             return cls(1, WHOLE)
         quantised = Quantised(_BITS, 1.0, called)

@@ -226,7 +226,7 @@ class _TheSum(Part):
 
     @property
     def takes(self) -> Sequence[Taken]:
-        return (self.kind(),)
+        return () if self.kind.proves else (self.kind(),)
 
     def summed(self, tables: Any, among: Among) -> Among:
         points = {name: n_j for name, n_j in among.points.items() if among.labeled.get(name, 0)}
@@ -278,7 +278,7 @@ class RowsBySum(Part):
             Whole.of(one, labeled)
         except ValueError as error:
             raise Problem(_KEY, f"{error}; allowed: a sum of words of 64 bits, such as secure") from None
-        if is_signed(tables) and not one.sees_all:
+        if is_signed(tables) and not one.takes_identities():
             problem = f'"signed" does not go with {_KEY} = {toml(one.name)}, whose clients do not see who is in a sum'
             raise Problem("protocol.identity", f'{problem}; allowed: "none"')
         if keys.groups > 1 and (one.has_helper or one.keeps_keys):

@@ -11,6 +11,7 @@ could do both (`tacit.protocols.sums.reports`), and that is no news. Randomness 
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Batch, Held, Task, checksum_of
 from tacit.protocols.sums.refusal import may_answer
+from tacit.protocols.sums.sum import SumHelper, SumSettings
 from tacit.protocols.values import BadValues
 from tacit.scenarios.chaos.report_view import HelperView, LeaderView
 from tacit.scenarios.chaos.server_lies import Lie, Move, Program
@@ -48,7 +50,7 @@ BY_HELPER = ("HelperKey", "AggregationJobAnswer", "HelperAggregate")
 
 _DEADLINE, _SHORT = 100.0, 1.0
 _ROUNDS, _MOST_ROUNDS = 2, 4
-_TASKS = {"prio3 votes": Task("votes", (1, 3)), "prio3 integers": Task("integers", (1, 3))}
+_TASKS = {"prio3 votes": Task("votes", (1, 3)), "prio3 integers": Task("integers", (1, 3), based=True)}
 
 
 def is_of_reports(miniature: Miniature) -> bool:
@@ -63,11 +65,10 @@ def signs(miniature: Miniature) -> bool:
 
 def batches_of(scenario: Scenario, clients: int) -> list[Miniature]:
     """The batches of reports of `scenario` in miniature, among at most a number of `clients`."""
-    protocol = PROTOCOLS[scenario.protocol.name]
     found = []
-    for part in protocol._parts(scenario):
-        if isinstance(part, reports.Reports):
-            kind = KINDS[part.based] + _SIGNED * (part.signs and is_signed(scenario))
+    for one in PROTOCOLS[scenario.protocol.name].sums(scenario, clients):
+        if one.kind == reports.Reports.name:
+            kind = KINDS[one.value_bits is not None] + _SIGNED * is_signed(scenario)
             fewest = max(2, min(clients - 1, scenario.protocol.min_clients or 2))
             found.append(Miniature(kind, clients, fewest, None, scenario.seed))
     return found
@@ -88,16 +89,16 @@ def _performed(
     world = FreshWorld(miniature.seed, cost=Free(), hashed=False)
     world.drawing = drawing
     task = _TASKS[miniature.kind.removesuffix(_SIGNED)]
-    identities = Identities.simulated(miniature.seed) if signs(miniature) else None
-    clients = [_Reporter(world, name, miniature, task, identities) for name in miniature.names]
+    one = reports.Reports(identities=Identities.simulated(miniature.seed) if signs(miniature) else None)
+    clients = [_Reporter(world, name, miniature, task, one) for name in miniature.names]
     lies = [one for one in program if isinstance(one, Lie)]
     moves = [one for one in program if isinstance(one, Move)]
     by_helper = [one for one in lies if one.message in BY_HELPER]
-    helper = _Helper(world, task, miniature, identities, by_helper)
+    helper = _Helper(world, one, _settings(miniature, task), by_helper)
     machines = {one.name: one for one in (*clients, helper)}
     others = [one for one in lies if one not in by_helper]
     scripted = _Scripted(world, miniature, task, moves, machines) if moves else None
-    server = scripted or _Leader(world, miniature, task, others)
+    server = scripted or _Leader(world, miniature, task, others, one)
     parties = [server, helper, *clients]
     view = (HelperView if by_helper else LeaderView)(world, parties, server.name)
     failure = ""
@@ -117,17 +118,23 @@ def _performed(
 
 def _basis(task: Task, model: int) -> bytes:
     """The digest of what the measurements are made from: votes have none."""
-    return model.to_bytes(reports.BASIS_BYTES, "big") if task.circuit == "integers" else b""
+    return model.to_bytes(reports.BASIS_BYTES, "big") if task.based else b""
+
+
+def _settings(miniature: Miniature, task: Task, model: int = 1) -> SumSettings:
+    """The settings of a batch of reports made from the model with this number."""
+    limits = miniature.clients, miniature.min_clients, _DEADLINE
+    return SumSettings(task.elements, *limits, task=task, basis=_basis(task, model))
 
 
 class _Reporter(Client):
     """A client that joins every round that is announced, and sends a report of its measurement for the model."""
 
     def __init__(
-        self, world: World, name: str, miniature: Miniature, task: Task, identities: Identities | None, **access: Any
+        self, world: World, name: str, miniature: Miniature, task: Task, one: reports.Reports, **access: Any
     ) -> None:
         super().__init__(world, name, _NOTHING, **access)
-        self.miniature, self.task, self.identities = miniature, task, identities
+        self.miniature, self.task, self.sum = miniature, task, one
         self.made_from = 0
 
     async def main(self) -> None:
@@ -140,14 +147,14 @@ class _Reporter(Client):
             except NoAnswer:
                 return
             self.rest(False)
-            basis = _basis(self.task, call.model)
-            if basis and not may_answer(self, basis):
+            settings = _settings(self.miniature, self.task, call.model)
+            if (basis := settings.basis) and not may_answer(self, basis):
                 continue
             self.made_from = call.model if basis else self.round  # equal votes of two rounds are outside the model
             random = generator(self.miniature.seed, "measurement", self.name, self.made_from)
             measurement = random.integers(self.task.parameters[-1], size=self.task.parameters[0])
             with suppress(DismissedError, NoAnswer, BadValues, Overtaken, Withdrawn):
-                await reports.client(self, self.task, measurement, _DEADLINE, basis=basis, identities=self.identities)
+                await self.sum.contribute(self, partial(np.copy, measurement), settings)
 
 
 class _Lies:
@@ -208,16 +215,21 @@ def _double(message: Message) -> Message:
 _CHANGES = {"other": _changed, "fewer": _fewer, "double": _double}
 
 
-class _Helper(reports.Helper):
+class _Yielding(reports.Reports):
+    """The sum with a helper that releases whatever it is asked for."""
+
+    def _problem(self, *arguments: Any) -> str:
+        return ""
+
+
+class _Helper(SumHelper):
     """The production helper with messages changed by `lies`."""
 
     def __init__(
-        self, world: World, task: Task, miniature: Miniature, identities: Identities | None, lies: Sequence[Lie],
-        **access: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            world, lambda number: task, miniature.min_clients, _DEADLINE, 1000 * _DEADLINE, identities, **access
-        )
+        self, world: World, one: reports.Reports, settings: SumSettings, lies: Sequence[Lie], **access: Any
+    ) -> None:
+        played = _Yielding(identities=one.identities) if lies else one
+        super().__init__(world, played, lambda number: settings, 1000 * _DEADLINE, **access)
         self._changes = _Lies(lies)
 
     @property
@@ -229,16 +241,16 @@ class _Helper(reports.Helper):
         for name, one in self._changes.shown((*receivers,), message):
             super().send_each((name,), one)
 
-    def _problem(self, *arguments: Any) -> str:
-        return "" if self._changes.lies else super()._problem(*arguments)
-
 
 class _Leader(Server):
     """The production leader with messages changed by `lies`. `sums` has the clients of each result."""
 
-    def __init__(self, world: World, miniature: Miniature, task: Task, lies: Sequence[Lie]) -> None:
+    def __init__(
+        self, world: World, miniature: Miniature, task: Task, lies: Sequence[Lie], one: reports.Reports
+    ) -> None:
         super().__init__(world, miniature.names)
         self.miniature, self.task, self.least, self._changes = miniature, task, miniature.min_clients, _Lies(lies)
+        self.sum = one
         self.sums: list[tuple[str, ...]] = []
         self.model = 1
 
@@ -261,14 +273,11 @@ class _Leader(Server):
         for number in range(1, _ROUNDS + 1):
             self.call(number)
             try:
-                tally = await reports.server(
-                    self, self.clients, self.task, self.least, _DEADLINE, basis=_basis(self.task, self.model),
-                    signed=signs(self.miniature),
-                )  # fmt: skip
+                total = await self.sum.total(self, self.clients, _settings(self.miniature, self.task, self.model))
             except Abort as abort:
                 self.dismiss(self.clients, str(abort))
                 continue
-            self.sums.append(tally.contributors)
+            self.sums.append(total.contributors)
             self.model += 1
 
 
@@ -278,7 +287,7 @@ class _Scripted(_Leader):
     def __init__(
         self, world: World, miniature: Miniature, task: Task, moves: Sequence[Move], machines: dict[str, Any]
     ) -> None:
-        super().__init__(world, miniature, task, ())
+        super().__init__(world, miniature, task, (), reports.Reports())
         self.moves, self._machines = moves, machines
         self._key, self._opened = b"", reports.HelperKey(b"", 0)
         self._reports: dict[str, list[reports.Report]] = {name: [] for name in self.clients}

@@ -19,6 +19,7 @@ from tacit.protocols.outcome import Abort
 from tacit.protocols.sums import reports
 from tacit.protocols.sums.batch import Batch, Task, aggregated, checksum_of
 from tacit.protocols.sums.reports import HelperPart, Report
+from tacit.protocols.sums.sum import SumHelper, SumSettings
 from tacit.sim.compute import Free
 from tacit.sim.streams import Entropy
 from tacit.sim.wire import Message
@@ -287,8 +288,8 @@ class Leader(Server):
             self.advance(number, 0)
             self.broadcast(self.clients, Call())
             try:
-                tally = await reports.server(self, self.clients, VOTES, 2, 10.0, basis=basis)
-                self.found.append(" ".join(map(str, tally.counts[0])))
+                total = await reports.Reports().total(self, self.clients, settings(10.0, basis))
+                self.found.append(" ".join(map(str, total.ring[0])))
             except Abort as abort:
                 self.found.append(str(abort))
 
@@ -301,10 +302,14 @@ class Voter(Client):
     async def main(self) -> None:
         for basis in self.bases:
             await self.recv(Call, self.server, 30.0)
-            await reports.client(self, VOTES, np.array([1]), 30.0, basis=basis)
+            await reports.Reports().contribute(self, lambda: np.array([1]), settings(30.0, basis))
 
 
 VOTES = Task("votes", (1, 3))
+
+
+def settings(deadline: float, basis: bytes = b"") -> SumSettings:
+    return SumSettings(3, 2, 2, deadline, task=VOTES, basis=basis)
 
 
 def test_a_helper_releases_one_sum_for_a_basis_whatever_comes_in_between() -> None:
@@ -320,6 +325,6 @@ def test_a_helper_releases_one_sum_for_a_basis_whatever_comes_in_between() -> No
         leader = Leader(world, [voter.name for voter in voters])
         for party in (leader, *voters):
             party.bases = bases
-        helper = reports.Helper(world, lambda number: VOTES, 2, 10.0, 1000.0)
+        helper = SumHelper(world, reports.Reports(), lambda number: settings(10.0), 1000.0)
         play_out([leader, helper, *voters])
         assert leader.found == outcomes

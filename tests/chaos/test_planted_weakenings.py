@@ -24,6 +24,7 @@ from tacit.protocols.identities import Identities
 from tacit.protocols.sums import dealing, neighbours, refusal, reports, secure_sum
 from tacit.protocols.sums.dealing import Dealt, OwnKeys
 from tacit.protocols.sums.refusal import CALLED, SUMMED
+from tacit.protocols.sums.sum import SumSettings
 from tacit.protocols.xclp import rowsums_shamir, xclp
 from tacit.scenarios.chaos import server_noise
 from tacit.scenarios.chaos.server import Sweep, Trial, programs_of, run_trial
@@ -329,20 +330,26 @@ def test_the_command_sweeps_protocols_with_noise(tmp_path: Path, monkeypatch: py
 # Reports to two aggregators
 
 
-def before_releasing(plant: pytest.MonkeyPatch, act: Callable[[reports.Helper], None]) -> None:
+def before_releasing(plant: pytest.MonkeyPatch, act: Callable[[Party], object]) -> None:
     """Let the helper `act` before it decides whether to release its share of a sum."""
-    problem = reports.Helper._problem
+    problem = reports.Reports._problem
 
-    def lax(self: reports.Helper, *arguments: Any) -> str:
-        act(self)
-        return problem(self, *arguments)
+    def lax(self: reports.Reports, helper: Party, *arguments: Any) -> str:
+        act(helper)
+        return problem(self, helper, *arguments)
 
-    plant.setattr(reports.Helper, "_problem", lax)
+    plant.setattr(reports.Reports, "_problem", lax)
 
 
 def helper_releases_any_number(plant: pytest.MonkeyPatch) -> None:
     """The helper gives its share of a sum of any number of reports."""
-    before_releasing(plant, lambda helper: setattr(helper, "least", 0))
+    problem = reports.Reports._problem
+
+    class AnyNumber(reports.Reports):
+        def least_of(self, settings: SumSettings) -> int:
+            return 0
+
+    plant.setattr(reports.Reports, "_problem", lambda self, *arguments: problem(AnyNumber(), *arguments))
 
 
 def helper_forgets_the_batch_it_released(plant: pytest.MonkeyPatch) -> None:

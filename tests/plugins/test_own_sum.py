@@ -87,7 +87,8 @@ def test_chaos_breaks_no_promise_of_the_example(example: Path) -> None:
     ("old", "new", "problem"),
     [
         ('"mine", "a sum"', '"secagg+", "a sum"', "there is a sum 'secagg\\+' already, which comes with Tacit"),
-        ('"mine", "a sum"', '"prio3", "a sum"', "there is a way to average 'prio3' already"),
+        ('"mine", "a sum"', '"prio3", "a sum"', "there is a sum 'prio3' already, which comes with Tacit"),
+        ('"mine", "a sum"', '"plain", "a sum"', "there is a way to average 'plain' already"),
         ("async def server", "async def serve", "Mine does not say what the server does"),
         ("    takes =", "    has_helper = True\n    takes =", "Mine does not say what the helper does"),
         ("requests, masked = Requests(Done, ()), (Masked,)", "masked = (Masked,)", "must be Requests"),

@@ -6,7 +6,8 @@ import pytest
 from tacit.parties.learning.vectors import WIDTHS, Layout, decode, encode
 from tacit.protocols.crypto.words import Quantised
 from tacit.protocols.federated.byzantine import FALSE_UPDATES, LARGEST, FalseUpdate
-from tacit.protocols.federated.proved_averages import Proved
+from tacit.protocols.federated.secure_averages import Secure
+from tacit.protocols.sums.reports import Reports
 
 BEGAN, TRAINED = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.5, 1.0, 3.0, 9.0])
 
@@ -35,6 +36,6 @@ def test_an_update_is_multiplied_by_the_weight_and_clipped(kind: str, sign: int)
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_range_of_a_false_model_is_judged_in_the_width_of_its_numbers(width: str) -> None:
-    layout, proved = Layout.of([(width, 4)]), Proved(quantised=Quantised(8, 4.0, 3))
+    layout, proved = Layout.of([(width, 4)]), Secure(Reports(), Quantised(8, 4.0, 3))
     assert proved.holds(encode(BEGAN, layout), layout)
     assert not proved.holds(encode(TRAINED, layout), layout)
