@@ -7,8 +7,10 @@ from tacit.protocols.sums.lying.base import Lying, Setting
 from tacit.protocols.sums.lying.coded import LyingWithCodes
 from tacit.protocols.sums.lying.committee import LyingToCommittee
 from tacit.protocols.sums.lying.dealing import LyingInGraph, LyingToAll
+from tacit.protocols.sums.lying.reports import LyingAggregator
 from tacit.protocols.sums.lying.rounds import LyingInRounds
 from tacit.protocols.sums.registry import SUMS
+from tacit.protocols.sums.reports import Reports
 from tacit.protocols.sums.secure_sum import SecAgg, SecAggPlus
 from tacit.protocols.sums.sum import Sum
 from tacit.protocols.xclp.lying import LyingAfterDealing, LyingAfterDealingInGraph, LyingWithRestarts
@@ -21,6 +23,7 @@ _VECTORS: dict[type[Sum], type[Lying]] = {
     ByCommittee: LyingToCommittee,
     LightSecAgg: LyingWithCodes,
     Flamingo: LyingInRounds,
+    Reports: LyingAggregator,
 }
 
 _ROWS: dict[str, type[Lying]] = {
@@ -30,26 +33,14 @@ _ROWS: dict[str, type[Lying]] = {
 }
 
 
-_REPORTS = "prio3 "
-"""The beginning of the labels of reports to two aggregators."""
-
-
-class _OfReports(Lying):
-    """A lying server of reports to two aggregators, which has its own world (`scenarios.chaos.report_world`)."""
-
-    of_vectors = False
-
-
 def lying_in(label: str, setting: Setting) -> Lying:
     """The lying server of the sum with this `label` in the miniature `setting`; without a view if it `is_judged` not.
 
     Raises KeyError for an unknown label.
     """
-    if label.startswith(_REPORTS):
-        return _OfReports(setting)
     if label in _ROWS:
         return _ROWS[label](setting)
-    kind = SUMS[label]
+    kind = SUMS[label.replace(",", " ").partition(" ")[0]]
     return (_VECTORS.get(kind) or kind.lying or Lying)(setting, kind)
 
 

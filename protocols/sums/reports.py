@@ -58,7 +58,7 @@ a report (by name in signed reports, or by trying names against `bound`), which 
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -78,11 +78,12 @@ from tacit.protocols.crypto.masking import Ring
 from tacit.protocols.crypto.regular_graph import Tolerance
 from tacit.protocols.crypto.sealing import NONCE_BYTES
 from tacit.protocols.crypto.vdaf import INVALID_PROOF, InvalidReport, Prio3
-from tacit.protocols.crypto.words import Quantised
+from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Withdrawn, require
 from tacit.protocols.parts import Among, Opening, Stated, Step
+from tacit.protocols.setup import Group
 from tacit.protocols.sums import helper, noised_shares
 from tacit.protocols.sums.batch import (
     CHECKSUM_BYTES,
@@ -262,16 +263,24 @@ class Reports(Sum):
             "HelperAggregate": prio3.aggregate_share_bytes,
         }
 
+    def masked_words(self, quantised: Quantised | None) -> tuple[int, int]:
+        """Those of elements of Field64, nearly."""
+        return WHOLE, 1 << WHOLE
+
+    async def join(self, me: Client, deadline: float, called: int) -> Group:
+        return Group((), {}, {})
+
+    async def gather(self, me: Server, names: Sequence[str], least: int, deadline: float, called: int) -> Group:
+        return Group(tuple(names), {}, {})
+
     # A client
 
-    async def contribute(self, me: Client, vector: Callable[[], Any], settings: SumSettings) -> None:
+    async def client(self, me: Client, vector: Any, group: Group, settings: SumSettings) -> None:
         """Send a report of `vector`, in the form that the task's circuit encodes, or of a `FalseVector`.
 
         The report is empty for None. Raises Withdrawn for a vector that the task does not allow.
         """
-        measurement, added = vector(), None
-        if isinstance(measurement, FalseVector):
-            measurement, added = measurement
+        measurement, added = vector if isinstance(vector, FalseVector) else (vector, None)
         wanted = await me.recv(ReportsWanted, me.server, 2 * settings.deadline)
         with me.step("report.shard"):
             sent = Report(b"", b"", b"", b"")
@@ -296,21 +305,21 @@ class Reports(Sum):
 
     async def total(self, me: Server, names: Sequence[str], settings: SumSettings) -> Total:
         try:
-            return await self._count(me, names, settings)
+            return await self.server(me, await self.gather(me, names, 0, 0.0, settings.called), settings)
         except Abort as abort:
             me.send(HELPER, Dismissed(f"the batch is over: {abort}", aborted=False))
             raise
 
-    async def _count(self, me: Server, members: Sequence[str], settings: SumSettings) -> Total:
+    async def server(self, me: Server, group: Group, settings: SumSettings) -> Total:
         task, deadline, basis, noise = settings.task, settings.deadline, settings.basis, settings.noise
         batch, least, signed = Batch.of(me, task, basis), self.least_of(settings), self.identities is not None
         with me.step("report.keys"):
             verify_key = me.entropy("verification key").bytes(batch.prio3.verify_key_bytes)
             me.send(HELPER, BatchOpened(verify_key, basis))
             opened: HelperKey = await from_helper(me, HelperKey, deadline)
-            me.broadcast(members, ReportsWanted(opened.public_key, opened.incarnation))
+            me.broadcast(group.names, ReportsWanted(opened.public_key, opened.incarnation))
         with me.step("report.prepare"):
-            sent = await _reports(me, members, batch, deadline, SIGNATURE_BYTES * signed)
+            sent = await _reports(me, group.names, batch, deadline, SIGNATURE_BYTES * signed)
             require(len(sent), "clients with reports", least)
             work = {"prio3.prepare": task.elements * len(sent)}
             found = await me.compute(work, _prepare, batch, verify_key, list(sent.values()))

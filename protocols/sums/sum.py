@@ -397,6 +397,10 @@ class Sum(Part):
         """The number of values of a word, modulo which words are summed."""
         return 1 << self.word_bits(quantised)
 
+    def masked_words(self, quantised: Quantised | None) -> tuple[int, int]:
+        """The bits of a word in the messages that are `masked`, and the number of its values."""
+        return self.word_bits(quantised), self.modulus(quantised)
+
     @property
     def _keys(self) -> setup.Contribution:
         return SigningKeys() if self.signs_sets and self.identities is None else setup.NoContribution()

@@ -42,7 +42,7 @@ from tacit.sim.world import World
 
 __all__ = ["BY_HELPER", "KINDS", "batches_of", "is_of_reports", "perform_reports", "signs"]
 
-KINDS = ("prio3 votes", "prio3 integers")
+KINDS = ("prio3 votes", "prio3")
 _SIGNED = ", signed"
 
 BY_HELPER = ("HelperKey", "AggregationJobAnswer", "HelperAggregate")
@@ -50,7 +50,7 @@ BY_HELPER = ("HelperKey", "AggregationJobAnswer", "HelperAggregate")
 
 _DEADLINE, _SHORT = 100.0, 1.0
 _ROUNDS, _MOST_ROUNDS = 2, 4
-_TASKS = {"prio3 votes": Task("votes", (1, 3)), "prio3 integers": Task("integers", (1, 3), based=True)}
+_TASKS = {"prio3 votes": Task("votes", (1, 3)), "prio3": Task("integers", (1, 3), based=True)}
 
 
 def is_of_reports(miniature: Miniature) -> bool:

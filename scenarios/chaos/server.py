@@ -135,6 +135,8 @@ def sums_of(scenario: Scenario, quick: bool = False) -> tuple[Miniature, ...]:
         clients = min(scenario.data.clients, max(few, one.fewest + 1))  # so that one client can be missing
         threshold = None if one.threshold is None else min(one.threshold, clients)
         miniature = Miniature(one.kind, clients, one.fewest, threshold, scenario.seed, one.value_bits)
+        if is_of_reports(miniature):
+            continue
         colluding = one.colluding if miniature.lying.asks_scenario else None
         found.append(structs.replace(miniature, colluding=colluding))
     large = [structs.replace(one, clients=count) for one in found for count in LARGE if one.of_vectors or count < 30]

@@ -58,8 +58,9 @@ REQUESTS: dict[str, tuple[Request, ...]] = {
 def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequence[type[Message]]) -> tuple[int, str]:
     """Run the sum of `miniature` with a server that makes all `requests`, with the production code of all parties.
 
-    Returns the number of masked messages, in `kinds`, that left clients, and what is wrong, or "": only one set of
-    masked values may leave a client for a round, and for a model. It is also wrong if no client gets a later request.
+    Returns the number of masked messages, in `kinds`, that left a party, and what is wrong, or "": only one set of
+    masked values may leave a client for a round, and for a model, and one share of a sum the helper for a round. It is
+    also wrong if no client gets a later request.
     """
     world, names = FreshWorld(miniature.seed, cost=Free(), hashed=False), {kind.__name__ for kind in kinds}
     left: dict[tuple[str, str, Any], dict[tuple[int, ...], set[bytes]]] = {}
@@ -78,10 +79,11 @@ def ask_for_masks(miniature: Miniature, requests: Sequence[Request], kinds: Sequ
         if packet.type not in names:
             return
         count += 1
-        model = parties[packet.sender].disk.get("called over", b"")
+        party = parties.get(packet.sender)  # None: the helper, which may give a sum in each round
+        model = [] if party is None else [("model", party.disk.get("called over", b""))]
         stamp = packet.round, packet.attempt, packet.incarnation
         body = decode_frame(packet.data).body
-        for what, key in (("round", packet.round), ("model", model)):
+        for what, key in (("round", packet.round), *model):
             left.setdefault((packet.sender, what, key), {}).setdefault(stamp, set()).add(body)
 
     world.taps.sent.append(sent)

@@ -437,11 +437,11 @@ def _prediction(check: _Check) -> str:
 def _random_masks(check: _Check) -> str:
     """Masked values look random, and no two have the same mask."""
     sum_, bits = check.kind.of(check.scenario), check.quantised
-    found, texts = masked_vectors(check.scenario, check.kind.masked, sum_.word_bits(bits))
+    width, modulus = sum_.masked_words(bits)
+    found, texts = masked_vectors(check.scenario, check.kind.masked, width)
     if not found:
         raise _NotJudged("no message of Sum.masked has a vector that is not sealed")
-    modulus = sum_.modulus(bits)
-    if problem := not_random(found, modulus) or seed_in_the_open(found[0], texts, sum_.word_bits(bits), modulus):
+    if problem := not_random(found, modulus) or seed_in_the_open(found[0], texts, width, modulus):
         raise _Failed(problem)
     return f"{len(found)} vectors, alone and in pairs"
 
@@ -450,13 +450,14 @@ def _refusals(check: _Check) -> str:
     """Clients send masked values once a round, whatever attempt, round or incarnation a server asks in."""
     sent = 0
     for words, requests in REQUESTS.items():
-        count, problem = ask_for_masks(Miniature(check.name, 4, 3, seed=check.seed), requests, check.kind.masked)
+        kinds = check.kind.opening_with or check.kind.masked
+        count, problem = ask_for_masks(Miniature(check.name, 4, 3, seed=check.seed), requests, kinds)
         sent += count
         if problem:
             raise _Failed(f"a server that {words}: {problem}")
     if not sent:
         raise _Failed("no masked values left a client: Sum.masked names other messages")
-    return f"{sent} masked messages of clients that are asked again"
+    return f"{sent} masked messages of parties that are asked again"
 
 
 def _helper(check: _Check) -> str:
@@ -481,6 +482,8 @@ def _liar_with_colluders(check: _Check) -> str:
     one = Miniature(check.name, 8, 3, seed=check.seed)
     if not is_judged(check.name):
         return _lied(check, one)
+    if not one.lying.with_clients:
+        raise _NotJudged("no client colludes with a server in the miniature of this sum")
     return _lied(check, structs.replace(one, tolerance=one.lying.tolerance))
 
 

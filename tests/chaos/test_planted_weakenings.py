@@ -403,7 +403,7 @@ def signatures_of_reports_are_not_verified(plant: pytest.MonkeyPatch) -> None:
 PLANTED_IN_REPORTS: dict[Plant, Miniature] = {
     helper_releases_any_number: sum_of("prio3 votes", 4),
     helper_forgets_the_batch_it_released: sum_of("prio3 votes", 4),
-    only_the_last_basis_is_remembered: sum_of("prio3 integers", 4),
+    only_the_last_basis_is_remembered: sum_of("prio3", 4),
     clients_report_twice: sum_of("prio3 votes", 4),
     helper_keys_can_be_guessed: sum_of("prio3 votes", 4),
     signatures_of_the_helper_are_not_verified: sum_of("prio3 votes, signed", 4),

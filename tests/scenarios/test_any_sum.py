@@ -177,7 +177,8 @@ def steps_of(path: Path) -> list[str]:
     """The steps of a client in the sum and its set-up, in the scenario at `path`."""
     scenario = load(path)
     steps = [one.name for one in PROTOCOLS[scenario.protocol.name].steps_with(scenario) if one.role == "client"]
-    return [name for name in steps if name.partition(".")[0] in ("setup", "sum", "keys", "ring", "split", "rowsums")]
+    sums = "setup", "sum", "keys", "ring", "split", "report", "rowsums"
+    return [name for name in steps if name.partition(".")[0] in sums]
 
 
 def crash(step: str, occurrence: int = 1) -> str:
@@ -205,7 +206,8 @@ def check_bytes(path: Path, result: Result) -> None:
     assert predicted(result.folder, counted) == counted
 
 
-FITTING = [(use, name) for use in USES for name in NAMES if (use, name) != ("cells", "secagg+")]
+REFUSED = {("cells", "secagg+"), *((use, "prio3") for use in ("parts", "cells", "rows"))}
+FITTING = [(use, name) for use in USES for name in NAMES if (use, name) not in REFUSED]
 
 
 def check_loss(write: Callable[[str, str], Path], use: str, name: str, step: str) -> int:
@@ -219,7 +221,7 @@ def check_loss(write: Callable[[str, str], Path], use: str, name: str, step: str
 
 def two_of(steps: list[str], use: str) -> list[str]:
     """The step in which a client masks, and another one of the last steps for each use."""
-    masking = next(step for step in steps if step.endswith(".mask"))
+    masking = next(step for step in steps if step.endswith((".mask", ".shard")))
     return list(dict.fromkeys((masking, steps[-1 - [*USES].index(use) % len(steps)])))
 
 
@@ -254,6 +256,19 @@ def test_a_sum_equals_the_oracle_whoever_is_lost_at_whichever_step(
 def test_cells_refuse_a_sum_whose_clients_do_not_see_who_takes_part(write: Callable[[str, str], Path]) -> None:
     with pytest.raises(ScenarioError, match=r"cells\.sum: \"secagg\+\" does not fit: .*allowed: secure, lightsecagg"):
         run(load(write("cells", "secagg+")))
+
+
+@pytest.mark.parametrize(
+    ("use", "key"), [("cells", "cells.sum"), ("rows", "protocol.recovery"), ("parts", "protocol.sum")]
+)
+def test_a_sum_with_proofs_refuses_numbers_without_a_range(
+    write: Callable[[str, str], Path], use: str, key: str
+) -> None:
+    problem = (
+        f"{key}: prio3 adds numbers that are proved to be in a range, and these have none; allowed: a sum of words"
+    )
+    with pytest.raises(ScenarioError, match=problem.replace(".", r"\.")):
+        run(load(write(use, "prio3")))
 
 
 @pytest.mark.parametrize(("use", "key"), [("votes", r"cotraining\.votes"), ("averages", r"training\.averaging")])

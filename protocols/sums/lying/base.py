@@ -156,6 +156,8 @@ class Lying:
     """True if a miniature has as many colluding clients as the sum of the scenario."""
     of_vectors: ClassVar[bool] = True
     """True if vectors are summed, false for rows of class scores."""
+    with_clients: ClassVar[bool] = True
+    """True if clients may collude with the server in a miniature."""
     deals: ClassVar[bool] = True
     """True if the server announces survivors before the sum is opened."""
     scripts: ClassVar[bool] = False
