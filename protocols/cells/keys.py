@@ -47,7 +47,7 @@ class Cells(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
         about(
             "The secure sum that adds the clients' points and noise. Someone besides the server must require "
             "`protocol.min_clients` of each sum, so sums whose clients do not see who takes part do not fit, unless "
-            "they have a `helper`: {listed}.",
+            "they have a `helper`; nor does `prio3`, as the numbers have no range that could be proved. {listed}.",
             registry=SUMS,
             listed=SUMS,
         ),

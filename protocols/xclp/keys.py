@@ -118,7 +118,8 @@ class ProtocolKeys(Keys, kw_only=True, frozen=True, forbid_unknown_fields=True):
             "attempt when a client is lost. Otherwise the name of a secure sum. `secure` recovers the lost "
             "client's masks from secret shares; masked values that were received still count. `secagg+` does the same "
             "among neighbours in a random graph, for many clients. With both, a sum that cannot be opened is followed "
-            "by another attempt. In every other sum, clients add masks that only the owner of a row can remove. "
+            "by another attempt. In every other sum, clients add masks that only the owner of a row can remove; "
+            "masked numbers have no range, so `prio3` does not fit. "
             "Training takes `restart`, `secure` or `secagg+`; FedProp always uses secret shares.",
             registry=RECOVERIES,
         ),

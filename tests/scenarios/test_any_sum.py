@@ -258,6 +258,39 @@ def test_cells_refuse_a_sum_whose_clients_do_not_see_who_takes_part(write: Calla
         run(load(write("cells", "secagg+")))
 
 
+OF_INTEGERS = """
+
+class Share(SecureSum):
+    name, sum, value_bits = "share", "protocol.sum", 8
+
+    def dimension(self, keys):
+        return 1
+
+    def vector(self, keys, shard, public):
+        return np.array([number(shard)])
+
+class Rounded(Mine):
+    name, parts = "rounded", (Share(), Counts())
+
+    def oracle(self, keys, over):
+        return {"counts": np.bincount([frequent(shard) for shard in over["counts"].values()], minlength=10)}
+
+add_protocol(Rounded())
+"""
+
+
+def test_integers_of_a_range_are_proved_in_a_sum_of_a_users_protocol(write: Callable[[str, str], Path]) -> None:
+    found = {}
+    for name in ("secure", "prio3"):
+        path = write("parts", name)
+        (path.parent / "mine.py").write_text(MINE + OF_INTEGERS)
+        path.write_text(path.read_text().replace('name = "mine"', 'name = "rounded"'))
+        found[name] = run(load(path), out=path.parent / name)
+        assert (found[name].outcome, found[name].equals_plaintext) == ("completed", True), found[name].reason
+        check_bytes(path, found[name])
+    assert found["prio3"].output == found["secure"].output
+
+
 @pytest.mark.parametrize(
     ("use", "key"), [("cells", "cells.sum"), ("rows", "protocol.recovery"), ("parts", "protocol.sum")]
 )
