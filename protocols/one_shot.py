@@ -65,7 +65,7 @@ from tacit.protocols.setup import Group
 from tacit.protocols.sums import secure_sum
 from tacit.protocols.sums.registry import SUMS
 from tacit.protocols.sums.sum import SumHelper
-from tacit.protocols.sums.summing import AnySum, Chosen, SecureSum
+from tacit.protocols.sums.summing import Chosen, SecureSum
 from tacit.protocols.values import BadValues, announced, values_of
 from tacit.sim import plugged
 from tacit.sim.setting_error import Problem
@@ -178,7 +178,7 @@ class Phases(Declaration):
         for method in self.defines:
             if getattr(type(self), method) in (getattr(Phases, method, None), getattr(OneShot, method)):
                 raise ValueError(f"{kind} does not say what its {method} does: it needs a method {method}.")
-        if self.agrees and (alone := [part.name for part in self.parts if _summing(part) is not None]):
+        if self.agrees and (alone := [part.name for part in self.parts if _sets_up(part)]):
             problem = f"has a set-up of its own for its sum: set agrees = False in {kind}"
             raise ValueError(f"the part {', '.join(alone)} of {kind} {problem}.")
         for name, value, least in (("patience", self.patience, 1), ("tolerance", self.tolerance, 0)):
@@ -618,12 +618,10 @@ class OneShotObserver(EndingsObserver[OneShotClient]):
         return self._protocol.equals_oracle(self._keys, self._shards, found) if found else None
 
 
-def _summing(part: Phase) -> AnySum | None:
-    """Any secure sum that `part` takes with a set-up of its own; None if it takes none."""
-    named = getattr(part, "sum", "")
-    if not isinstance(part, SecureSum | Histogram) or not named or getattr(SUMS.get(named), "proves", False):
-        return None
-    return AnySum(named)
+def _sets_up(part: Phase) -> bool:
+    """True if `part` takes a secure sum with a set-up of its own."""
+    named = part.sum if isinstance(part, SecureSum | Histogram) else ""
+    return bool(named) and not getattr(SUMS.get(named), "proves", False)
 
 
 def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:

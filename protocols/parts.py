@@ -80,8 +80,8 @@ class Among:
 
     `points` and `labeled`: the numbers of each client. `classes`: the number of classes. `dimension`: the length of a
     summed vector, in words of `word_bits`. `sum`: the secure sum of these vectors, for the formulas of those that need
-    it (`tacit.protocols.sums.sum.Sum`), and `task` what clients prove of them; `history`: the clients of each round
-    before.
+    it (`tacit.protocols.sums.sum.Sum`), and `task` what clients prove of them; `silent`: further clients that are asked
+    and have no vector. `history`: the clients of each round before.
     """
 
     points: Mapping[str, int]
@@ -92,6 +92,7 @@ class Among:
     sum: Any = None
     history: Sequence[tuple[str, ...]] = ()
     task: Any = None
+    silent: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

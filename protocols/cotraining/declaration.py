@@ -32,7 +32,6 @@ from tacit.protocols.cotraining.experiment import (
 from tacit.protocols.cotraining.fedct import NoisyLabels
 from tacit.protocols.cotraining.keys import CommunicationKeys, ConsensusKeys, CotrainingTables, Learner, VotesKeys
 from tacit.protocols.cotraining.keys import Cotraining as CotrainingKeys
-from tacit.protocols.cotraining.local_training import CotrainingMethod
 from tacit.protocols.cotraining.round import (
     AGREE,
     LEARN,
@@ -63,7 +62,6 @@ from tacit.protocols.rounds.promises import promises_of_rounds
 from tacit.protocols.rounds.rounds import ENROLMENT
 from tacit.protocols.sums.chosen import check_sum_among
 from tacit.protocols.sums.registry import SUMS, WithSums
-from tacit.protocols.sums.reports import wanted_of
 from tacit.protocols.sums.secure_sum import SecAgg
 from tacit.protocols.sums.sum import Sum
 from tacit.sim.plugged import PluginError
@@ -94,15 +92,16 @@ def cotraining_takings(
     tested = [((EVALUATION,), among)] * (len(evaluated) if tables.training.evaluation == "plain" else 0)
     if (hidden := votes_of(tables)) is not None:
         found: list[tuple[Sequence[Taken], Among]] = []
+        able = {name: count for name, count in among.points.items() if shards[name].labeled.any()}
         for number in range(rounds):
             words = points + asked * (number >= rounds - questions)
             summed = replace(among, history=(among.names,) * number)
             summing = tables.training.evaluation == "secure" and number + 1 in evaluated
             sizes = hidden.settings(words, classes, 0.0, 1 + classes**2 if summing else 0)
             summed = replace(summed, dimension=sizes.dimension, word_bits=sizes.word_bits, task=sizes.task)
+            if hidden.sum.proves and not number and not method.training.labelled:  # others have nothing to learn from
+                summed = replace(summed, points=able, silent=clients - len(able))
             found.append(((votes,), replace(summed, sum=hidden.sum)))
-        if hidden.sum.proves:
-            found = proved_takings(tables, method, shards, found)
         counts = {"AskedCounts": clients * questions * 2 * asked * classes} if questions else {}
         return [*found, *tested, ((Stated(down | counts),), among)]
     mute = 0 if method.training.labelled else sum(1 for shard in shards.values() if not shard.labeled.any())
@@ -117,22 +116,6 @@ def evaluated_rounds(tables: CotrainingTables, rounds: int) -> list[int]:
     if tables.training.evaluation == "none":
         return []
     return [number for number in range(1, rounds + 1) if number % every == 0 or number == rounds]
-
-
-def proved_takings(
-    tables: CotrainingTables,
-    method: CotrainingMethod,
-    shards: Mapping[str, Shard],
-    found: list[tuple[Sequence[Taken], Among]],
-) -> list[tuple[Sequence[Taken], Among]]:
-    """The batches `found`, with the first one excluding clients that have no label and nothing to learn from."""
-    mute = [] if method.training.labelled else [name for name, shard in shards.items() if not shard.labeled.any()]
-    if not mute or not found:
-        return found
-    (items, among), *others = found
-    able = {name: count for name, count in among.points.items() if name not in mute}
-    asked = wanted_of(tables, len(mute))
-    return [(items, replace(among, points=able)), ((asked,), among), *others]
 
 
 def asked_points(tables: CotrainingTables, parts: Parts, shards: Sequence[Shard]) -> int:

@@ -82,7 +82,7 @@ from tacit.protocols.crypto.words import WHOLE, Quantised
 from tacit.protocols.identities import SIGNATURE_BYTES, Claim, Identities, is_signed, parted
 from tacit.protocols.ledger import release
 from tacit.protocols.outcome import Abort, Withdrawn, require
-from tacit.protocols.parts import Among, Opening, Stated, Step
+from tacit.protocols.parts import Among, Opening, Step
 from tacit.protocols.setup import Group
 from tacit.protocols.sums import helper, noised_shares
 from tacit.protocols.sums.batch import (
@@ -106,7 +106,7 @@ from tacit.protocols.values import BadValues, understood, values_of
 from tacit.sim.hollow import Blank, blank, hollow
 from tacit.sim.wire import Message
 
-__all__ = ["BASIS_BYTES", "UNOPENED", "HelperAggregate", "Report", "Reports", "wanted_of"]
+__all__ = ["BASIS_BYTES", "UNOPENED", "HelperAggregate", "Report", "Reports"]
 
 _SIGNED_KEY, _SIGNED_REPORT = "helper key", "report"
 _TAKEN, _RELEASED, _BASES = "report nonces", "released batch", "released bases"  # on an aggregator's disk
@@ -182,11 +182,6 @@ class HelperAggregate(Message):
     share: bytes
 
 
-def wanted_of(tables: Any, clients: int) -> Stated:
-    """The bytes of requests to this number of `clients` that have no measurement: they send empty reports."""
-    return Stated({"ReportsWanted": clients * (KEY_BYTES + _signature_bytes(tables))})
-
-
 def _signature_bytes(tables: Any) -> int:
     return SIGNATURE_BYTES * (tables is not None and is_signed(tables))
 
@@ -245,7 +240,7 @@ class Reports(Sum):
         return WAITS
 
     def payloads(self, tables: Any, among: Among) -> Mapping[str, int]:
-        """The bytes of one batch of all clients of `among`."""
+        """The bytes of one batch of all clients of `among`; those that are `silent` send empty reports."""
         task, clients, signature = among.task, len(among.names), _signature_bytes(tables)
         prio3 = task.prio3
         part = _BOUND_BYTES + prio3.nonce_bytes + prio3.public_share_bytes + prio3.prepare_share_bytes
@@ -255,7 +250,7 @@ class Reports(Sum):
         return {
             "BatchOpened": prio3.verify_key_bytes + task.based * BASIS_BYTES,
             "HelperKey": key,
-            "ReportsWanted": clients * key,
+            "ReportsWanted": (clients + among.silent) * key,
             "Report": clients * task.report_bytes + signatures,
             "AggregationJob": clients * part + signatures + titles,
             "AggregationJobAnswer": clients * prio3.prepare_message_bytes,

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from tacit.protocols.sums.registry import SUMS
 from tacit.scenarios.chaos.server import PROMISES, Breach, Sweep, Trial, Trials, run_trial, sums_of, sweep
 from tacit.scenarios.chaos.server_lies import Lie, parse, text
 from tacit.scenarios.chaos.server_noise import NoiseTrial, ask, askings, has_noise
@@ -104,7 +105,7 @@ def _sums(file: str, changes: Sequence[str], quick: bool) -> tuple[Loaded, tuple
         problem = (
             f'"{loaded.scenario.protocol.name}" takes no secure sum that a server could lie in, and its clients add no '
             "noise; allowed: protocols with XCLP or tacit.protocols.sums.secure_sum, or with noise at the clients, and "
-            'training with training.averaging = "secure", "secagg+", "lightsecagg", "committee", "flamingo" or "prio3"'
+            f"training with training.averaging of {', '.join(SUMS)}"
         )
         raise ScenarioError(loaded.where, "protocol.name", problem)
     return loaded, sums
