@@ -4,17 +4,16 @@
 | --- | --- | --- | --- | --- |
 | train.update | those of `fedavg` | client -> server | | `Plain`: model, weight and loss |
 | of the sum | those of the sum | | | `Secure`: any secure sum of `sums.registry`, with its set-up |
-| report.* | those of `reports` | | | `Proved`: reports of Prio3, whose numbers are proved to be in range |
 
-`Secure` is in `secure_averages`, `Proved` in `proved_averages`. P: the bytes of a model, each number in its own width
-(`vectors.Layout`). A model weighs 1, or the points that it was trained on; of an addition's vectors some are averaged
-with these weights, some all alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each
-client, so an average is exact to 2^-32. Figures of an evaluation by clients may follow (`figures`). With
-`sum.value_bits` = v it sums integers of v bits in words that are just wide enough (`crypto.words`): w q for each
-vector, where q is x clipped to [-c, c]; then w, 1, and the loss in several words of v bits each. `Proved` sums q and
-the loss alone: all models weigh 1, and reports are counted. Its proof bounds each number of a model by c, so one client
-moves a number of the average by 2 c / n at most. There is no proof of a norm, as PINE has one: reports hold models,
-whose norm does not bound how far an update goes.
+`Secure` is in `secure_averages`. P: the bytes of a model, each number in its own width (`vectors.Layout`). A model
+weighs 1, or the points that it was trained on; of an addition's vectors some are averaged with these weights, some all
+alike. `Secure` sums in fixed point w x for each vector, then w, 1 and the loss of each client, so an average is exact
+to 2^-32. Figures of an evaluation by clients may follow (`figures`). With `sum.value_bits` = v it sums integers of v
+bits in words that are just wide enough (`crypto.words`): w q for each vector, where q is x clipped to [-c, c]; then w,
+1, and the loss in several words of v bits each. A sum that `proves` adds q and the loss alone: all models weigh 1, and
+reports are counted. Its proof bounds each number of a model by c, so one client moves a number of the average by 2 c /
+n at most. There is no proof of a norm, as PINE has one: reports hold models, whose norm does not bound how far an
+update goes.
 
 Papers: McMahan et al., AISTATS 2017, Algorithm 1, line 8; draft-irtf-cfrg-vdaf-20 (Prio3SumVec); Rothblum et al., PINE,
 2023, on norms. Those of the sums are in their files.
@@ -24,7 +23,7 @@ weights, and who took part (each sum says under which assumptions). Rounds that 
 model give nearly the same models again (to 10^-6 where a batch holds all points), so two averages over different
 clients would differ by one client's model. A run therefore ends with a lost round in which a client may have sent
 masked values, and a client masks for no model a second time, whatever happens in between (`rounds`,
-`refusal.may_answer`). With `Proved`, the helper releases one sum for a model; a batch that it did not release may be
+`refusal.may_answer`). With `prio3`, the helper releases one sum for a model; a batch that it did not release may be
 followed by another. A server that lies may call with a model that differs by a little; only noise hides what two such
 averages show (`dp_fedavg`).
 
