@@ -1030,11 +1030,12 @@ static PyMethodDef of_network[] = {
     {"send", network_send, METH_O, NULL},
     {"_hop", (PyCFunction)(void (*)(void))network_hop, METH_FASTCALL, NULL},
     {"land", network_land, METH_O, NULL},
+    {"_record", (PyCFunction)(void (*)(void))network_record, METH_FASTCALL | METH_KEYWORDS, NULL},
 };
 static PyMethodDef of_journey = {"arrive", journey_arrive, METH_NOARGS, NULL};
 
-/* network_methods(LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link): the methods of the network, each
-   with its class and name. Call `link_methods` before, and this once. */
+/* network_methods(LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link, Event, chained): the methods of the
+   network, each with its class and name. `chained` is that of digests.py. Call `link_methods` before, and this once. */
 static PyObject *network_methods(PyObject *self, PyObject *arguments)
 {
     (void)self;
@@ -1055,18 +1056,21 @@ static PyObject *network_methods(PyObject *self, PyObject *arguments)
     }, of_a_packet[] = {
         {&packet_sender, "sender"}, {&packet_receiver, "receiver"}, {&packet_type_name, "type"}, {&packet_step, "step"},
         {&packet_protocol, "protocol"}, {&packet_times, "times"}, {&packet_payload, "payload"}, {&packet_sealing, "sealing"},
-        {&packet_envelope, "envelope"}, {NULL, NULL},
+        {&packet_envelope, "envelope"}, {&packet_round, "round"}, {&packet_attempt, "attempt"}, {&packet_digest, "digest"},
+        {NULL, NULL},
     }, of_a_row[] = {
         {&row_type_name, "type"}, {&row_step, "step"}, {&row_protocol, "protocol"}, {&row_relayed, "relayed"},
         {&row_messages, "messages"}, {&row_payload, "payload"}, {&row_sealing, "sealing"}, {&row_envelope, "envelope"},
         {NULL, NULL},
     }, of_a_ledger[] = {{&ledger_messages, "messages"}, {&ledger_bytes, "bytes"}, {NULL, NULL}}, of_a_trace[] = {
-        {&trace_uses_digests, "uses_digests"}, {&trace_count, "count"}, {NULL, NULL},
+        {&trace_uses_digests, "uses_digests"}, {&trace_count, "count"}, {&trace_hashed, "_hashed"}, {&trace_chain, "_trace"},
+        {&trace_shape, "_shape"}, {&trace_sinks, "_sinks"}, {&trace_is_watched, "is_watched"}, {NULL, NULL},
     }, of_a_link[] = {{&link_row, "row"}, {NULL, NULL}};
-    PyTypeObject *network, *journey, *endpoint, *packet, *row, *ledger, *trace, *link;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!O!O!", &PyType_Type, &network, &PyType_Type, &journey, &PyType_Type, &endpoint,
+    PyTypeObject *network, *journey, *endpoint, *packet, *row, *ledger, *trace, *link, *event;
+    PyObject *chained;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!O!O!O!O", &PyType_Type, &network, &PyType_Type, &journey, &PyType_Type, &endpoint,
                           &PyType_Type, &packet, &PyType_Type, &row, &PyType_Type, &ledger, &PyType_Type, &trace, &PyType_Type,
-                          &link))
+                          &link, &PyType_Type, &event, &chained))
         return NULL;
     if (link_type != link) {
         PyErr_SetString(PyExc_RuntimeError, "the links have no types yet");
@@ -1083,9 +1087,12 @@ static PyObject *network_methods(PyObject *self, PyObject *arguments)
     Py_XSETREF(row_type, (PyTypeObject *)Py_NewRef(row));
     Py_XSETREF(ledger_type, (PyTypeObject *)Py_NewRef(ledger));
     Py_XSETREF(trace_type, (PyTypeObject *)Py_NewRef(trace));
+    Py_XSETREF(event_class, Py_NewRef(event));
+    Py_XSETREF(chain_hashes, Py_NewRef(chained));
     PyObject *found = PyList_New(0);
     if (found == NULL || add_method(found, network, of_network, &python_network_send)
         || add_method(found, network, of_network + 1, &python_hop) || add_method(found, network, of_network + 2, &python_land)
+        || add_method(found, network, of_network + 3, &python_record)
         || add_method(found, journey, &of_journey, NULL))
         Py_CLEAR(found);
     return found;
@@ -1121,7 +1128,7 @@ PyMODINIT_FUNC PyInit__events(void)
     } more[] = {
         {&name_begin, "begin"}, {&name_turn, "turn"}, {&name_leave, "leave"}, {&name_expect, "expect"}, {&name_clear, "_clear"},
         {&name_change, "change"}, {&name_begin_flow, "_begin"}, {&name_cap, "cap"}, {&name_link, "link"}, {&name_size, "size"},
-        {&name_share, "_share"}, {&name_begin_one, "_begin_one"}, {&name_record, "_record"}, {&name_lose, "lose"},
+        {&name_share, "_share"}, {&name_begin_one, "_begin_one"}, {&name_row_of, "row_of"}, {&name_lose, "lose"},
         {&name_sent, "sent"}, {&name_delivered, "delivered"}, {&name_land, "land"}, {&word_send, "send"},
         {&word_relay, "relay"}, {&word_deliver, "deliver"}, {&name_deliver, "_deliver"}, {&name_relay, "_relay"},
     };
@@ -1129,6 +1136,9 @@ PyMODINIT_FUNC PyInit__events(void)
         if ((*more[i].name = PyUnicode_InternFromString(more[i].text)) == NULL)
             return NULL;
     infinity = PyFloat_FromDouble(Py_HUGE_VAL);
+    if ((no_text = PyUnicode_FromString("")) == NULL || (no_number = PyFloat_FromDouble(0.0)) == NULL
+        || (no_origin = Py_BuildValue("(sii)", "", 0, 0)) == NULL)
+        return NULL;
     if (!name_wake || !name_cancel || !name_arrive || !name_through || !name_at || !name_flight || !name_keep_earlier || !infinity)
         return NULL;
     if (!name_now || !name_eid || !name_queue || !name_cancelled || !name_append || !name_popleft)

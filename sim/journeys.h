@@ -2,17 +2,19 @@
 code does the same. What is rare is left to that code, before anything has changed. Included by events.c. */
 
 static PyTypeObject *network_type, *journey_type, *endpoint_type, *packet_type, *row_type, *ledger_type, *trace_type;
-static PyObject *python_network_send, *python_hop, *python_land;
-static PyObject *name_record, *name_lose, *name_sent, *name_delivered, *name_land, *word_send, *word_relay, *word_deliver, *name_deliver, *name_relay;
+static PyObject *python_network_send, *python_hop, *python_land, *python_record;
+static PyObject *event_class, *chain_hashes, *no_text, *no_number, *no_origin; /* Event, and `chained` of digests.py */
+static PyObject *name_lose, *name_row_of, *name_sent, *name_delivered, *name_land, *word_send, *word_relay, *word_deliver, *name_deliver, *name_relay;
 static Py_ssize_t net_is_plain, net_links, net_ledger, net_trace, net_env, net_hub, net_is_mesh, net_endpoints, net_copies,
     net_in_flight, net_flying, net_times, net_barriers, net_taps;
 static Py_ssize_t trip_near, trip_far, trip_far_life, trip_packet, trip_source, trip_source_life, trip_target,
     trip_target_life, trip_flipped, trip_departed, trip_network, trip_message, trip_number, trip_delay, trip_doomed;
 static Py_ssize_t end_name, end_alive, end_paused, end_handles, end_life, end_receive;
 static Py_ssize_t packet_sender, packet_receiver, packet_type_name, packet_step, packet_protocol, packet_times, packet_payload,
-    packet_sealing, packet_envelope;
+    packet_sealing, packet_envelope, packet_round, packet_attempt, packet_digest;
 static Py_ssize_t row_type_name, row_step, row_protocol, row_relayed, row_messages, row_payload, row_sealing, row_envelope;
-static Py_ssize_t ledger_messages, ledger_bytes, trace_uses_digests, trace_count, link_row;
+static Py_ssize_t ledger_messages, ledger_bytes, trace_uses_digests, trace_count, trace_hashed, trace_chain, trace_shape,
+    trace_sinks, trace_is_watched, link_row;
 
 /* The whole number in a slot; -1 without an error if there is none that fits. */
 static long long whole(PyObject *object, Py_ssize_t place)
@@ -50,15 +52,119 @@ static int is_true(PyObject *object, Py_ssize_t place)
     return SLOT(object, place) == Py_True;
 }
 
-/* Trace an event of a copy, or count it. */
-static int record(PyObject *network, PyObject *journey, PyObject *kind, PyObject *sender, PyObject *receiver)
+/* Chain an event of whose fields `values` are the first fifteen, as Trace.chain. */
+static int chain(PyObject *trace, PyObject *const values[15])
 {
-    PyObject *trace = SLOT(network, net_trace);
+    if (count_one(trace, trace_count) < 0)
+        return -1;
+    if (!is_true(trace, trace_hashed))
+        return 0;
+    PyObject *shape = PyTuple_New(12), *rest = PyTuple_New(3), *both = NULL;
+    int failed = -1;
+    if (shape == NULL || rest == NULL)
+        goto done;
+    for (int i = 0; i < 12; i++)
+        PyTuple_SET_ITEM(shape, i, Py_NewRef(values[i]));
+    for (int i = 0; i < 3; i++)
+        PyTuple_SET_ITEM(rest, i, Py_NewRef(values[12 + i]));
+    PyObject *given[] = {SLOT(trace, trace_chain), SLOT(trace, trace_shape), shape, rest};
+    if ((both = PyObject_Vectorcall(chain_hashes, given, 4, NULL)) == NULL)
+        goto done;
+    if (!PyTuple_CheckExact(both) || PyTuple_GET_SIZE(both) != 2) {
+        PyErr_SetString(PyExc_TypeError, "the next values of both chains are no pair");
+        goto done;
+    }
+    set_slot(trace, trace_chain, PyTuple_GET_ITEM(both, 0));
+    set_slot(trace, trace_shape, PyTuple_GET_ITEM(both, 1));
+    failed = 0;
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(rest);
+    Py_XDECREF(both);
+    return failed;
+}
+
+/* LinkNetwork._record(kind, journey, sender, receiver): trace an event of a copy, or count it. */
+static int record(PyObject *network, PyObject *kind, PyObject *journey, PyObject *sender, PyObject *receiver)
+{
+    PyObject *trace = SLOT(network, net_trace), *env = SLOT(network, net_env), *packet = SLOT(journey, trip_packet);
+    if (Py_TYPE(trace) != trace_type || Py_TYPE(packet) != packet_type || whole(packet, packet_times) != 1 || env == NULL
+        || !PyObject_TypeCheck(env, environment_type) || SLOT(trace, trace_sinks) == NULL
+        || !PyTuple_CheckExact(SLOT(trace, trace_sinks)) || SLOT(trace, trace_chain) == NULL
+        || SLOT(trace, trace_shape) == NULL || SLOT(journey, trip_near) == NULL) {
+        PyObject *found = PyObject_CallFunctionObjArgs(python_record, network, kind, journey, sender, receiver, NULL);
+        Py_XDECREF(found);
+        return found == NULL ? -1 : 0;
+    }
     if (!is_true(trace, trace_uses_digests))
         return count_one(trace, trace_count);
-    PyObject *found = PyObject_CallMethodObjArgs(network, name_record, kind, journey, sender, receiver, NULL);
-    Py_XDECREF(found);
-    return found == NULL ? -1 : 0;
+    PyObject *hop = PyLong_FromLong(SLOT(journey, trip_near) == SLOT(journey, trip_source) ? 1 : 2);
+    PyObject *values[] = {
+        SLOT(env, env_now), kind, sender, receiver, SLOT(packet, packet_protocol), SLOT(packet, packet_step),
+        SLOT(packet, packet_type_name), SLOT(packet, packet_round), SLOT(packet, packet_attempt), SLOT(packet, packet_payload),
+        SLOT(packet, packet_sealing), SLOT(packet, packet_envelope), no_text, no_number, SLOT(packet, packet_digest),
+        SLOT(journey, trip_message), SLOT(journey, trip_number), hop, SLOT(packet, packet_sender),
+        SLOT(packet, packet_receiver), no_origin, no_text, no_text, PyLong_FromLong(0),
+    };
+    enum { FIELDS = sizeof values / sizeof *values };
+    int failed = -1;
+    for (int i = 0; i < FIELDS; i++)
+        if (values[i] == NULL) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_AttributeError, "an attribute of a packet is missing");
+            goto done;
+        }
+    if (chain(trace, values) < 0)
+        goto done;
+    failed = 0;
+    if (is_true(trace, trace_is_watched)) {
+        PyObject *sinks = Py_NewRef(SLOT(trace, trace_sinks)), *event = PyObject_Vectorcall(event_class, values, FIELDS, NULL);
+        failed = event == NULL ? -1 : 0;
+        for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(sinks); i++) {
+            PyObject *found = PyObject_CallOneArg(PyTuple_GET_ITEM(sinks, i), event);
+            Py_XDECREF(found);
+            failed = found == NULL ? -1 : 0;
+        }
+        Py_XDECREF(event);
+        Py_DECREF(sinks);
+    }
+done:
+    Py_XDECREF(hop);
+    Py_XDECREF(values[FIELDS - 1]);
+    return failed;
+}
+
+static PyObject *network_record(PyObject *network, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    if (count == 4 && names == NULL && Py_TYPE(network) == network_type && Py_TYPE(given[1]) == journey_type
+        && SLOT(network, net_trace) != NULL && SLOT(given[1], trip_packet) != NULL) {
+        if (record(network, given[0], given[1], given[2], given[3]) < 0)
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    PyObject *own[8] = {network}; /* further ones are the reason, the fact and its number */
+    Py_ssize_t all = count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+    if (all > 7) {
+        PyErr_SetString(PyExc_TypeError, "_record takes at most seven arguments");
+        return NULL;
+    }
+    memcpy(own + 1, given, (size_t)all * sizeof *given);
+    return PyObject_Vectorcall(python_record, own, (size_t)count + 1, names);
+}
+
+/* The row of the ledger for a hop of a packet, which its link keeps, with a reference. */
+static PyObject *row_for(PyObject *ledger, PyObject *link, PyObject *packet, PyObject *near, PyObject *far, PyObject *relayed)
+{
+    PyObject *row = SLOT(link, link_row);
+    if (row != NULL && Py_TYPE(row) == row_type && SLOT(row, row_type_name) == SLOT(packet, packet_type_name)
+        && SLOT(row, row_step) == SLOT(packet, packet_step) && SLOT(row, row_relayed) == relayed
+        && SLOT(row, row_protocol) == SLOT(packet, packet_protocol))
+        return Py_NewRef(row);
+    PyObject *given[] = {ledger, packet, SLOT(near, end_name), SLOT(far, end_name), relayed};
+    if ((row = PyObject_VectorcallMethod(name_row_of, given, 5, NULL)) == NULL)
+        return NULL;
+    set_slot(link, link_row, row);
+    return row;
 }
 
 /* LinkNetwork._hop(journey, near, far); 1 if nothing was done, because Python must do it. */
@@ -77,11 +183,14 @@ static int hop(PyObject *network, PyObject *journey, PyObject *near, PyObject *f
     Py_XDECREF(key);
     if (link == NULL)
         return PyErr_Occurred() ? -1 : 1;
-    PyObject *row = Py_TYPE(link) == link_type ? SLOT(link, link_row) : NULL;
     PyObject *relayed = near == SLOT(journey, trip_source) ? Py_False : Py_True;
-    if (row == NULL || Py_TYPE(row) != row_type || SLOT(row, row_type_name) != SLOT(packet, packet_type_name)
-        || SLOT(row, row_step) != SLOT(packet, packet_step) || SLOT(row, row_relayed) != relayed
-        || SLOT(row, row_protocol) != SLOT(packet, packet_protocol))
+    if (Py_TYPE(link) != link_type)
+        return 1;
+    PyObject *row = row_for(ledger, link, packet, near, far, relayed);
+    if (row == NULL)
+        return -1;
+    Py_DECREF(row); /* the ledger and the link have it */
+    if (Py_TYPE(row) != row_type)
         return 1;
     long long payload = whole(packet, packet_payload), sealing = whole(packet, packet_sealing);
     long long envelope = whole(packet, packet_envelope), messages = whole(row, row_messages), paid = whole(row, row_payload);
@@ -104,7 +213,7 @@ static int hop(PyObject *network, PyObject *journey, PyObject *near, PyObject *f
     Py_INCREF(link);
     int failed = -1;
     PyObject *arrive = NULL, *lose = NULL, *number = NULL, *now = NULL, *found;
-    if (record(network, journey, relayed == Py_True ? word_relay : word_send, SLOT(near, end_name), SLOT(far, end_name)) < 0
+    if (record(network, relayed == Py_True ? word_relay : word_send, journey, SLOT(near, end_name), SLOT(far, end_name)) < 0
         || (now = slot(env, env_now)) == NULL)
         goto done;
     set_slot(journey, trip_departed, now);
@@ -234,7 +343,7 @@ static PyObject *delivered(PyObject *network, PyObject *journey)
         || whole(source, end_life) < 0 || whole(source, end_life) != whole(journey, trip_source_life))
         return PyObject_CallMethodOneArg(network, name_deliver, journey);
     PyObject *sender = SLOT(packet, packet_sender), *receiver = SLOT(packet, packet_receiver);
-    if (count_flying(network, sender, -1) < 0 || record(network, journey, word_deliver, sender, receiver) < 0)
+    if (count_flying(network, sender, -1) < 0 || record(network, word_deliver, journey, sender, receiver) < 0)
         return NULL;
     if ((receive = slot(target, end_receive)) != NULL)
         found = PyObject_CallOneArg(receive, packet);

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.sim.clock import use_compiled
 from tacit.sim.conditions import Barrier, Conditions, Statistics
+from tacit.sim.digests import chained
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired, MessageFault
 from tacit.sim.handling import Handling
@@ -690,4 +691,4 @@ class LinkNetwork:
         )  # fmt: skip
 
 
-use_compiled("network", LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link)
+use_compiled("network", LinkNetwork, Journey, Endpoint, Packet, LedgerRow, Ledger, Trace, Link, Event, chained)
