@@ -6,6 +6,7 @@ word first, read as its B fields. (D. Lemire, L. Boytsov, "Decoding billions of 
 vectorization", 2015: vertical layout.)
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -15,7 +16,10 @@ from numpy.typing import DTypeLike, NDArray
 from tacit.protocols.crypto import lanes
 from tacit.sim.hollow import Blank, filled
 
-__all__ = ["Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "unpack_fields", "unpack_lanes"]
+__all__ = [
+    "Lanes", "field_bytes", "lane_type", "pack_fields", "pack_lanes", "unpack_blocks", "unpack_fields",
+    "unpack_lanes",
+]  # fmt: skip
 
 Lanes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
@@ -35,6 +39,8 @@ def pack_fields(values: NDArray[np.integer], width: int) -> bytes:
     Raises ValueError for a value out of range.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
+    if flat.size < _FEW and (few := lanes.pack_few(flat, width)) is not None:
+        return few
     if flat.size and ((flat.dtype.kind == "i" and int(flat.min()) < 0) or int(flat.max()) >> width):
         raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
     lane = lane_type(width)
@@ -61,6 +67,10 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
         raise ValueError(f"{count} fields of {width} bits take {field_bytes(count, width)} bytes, not {len(data)}")
     if isinstance(data, Blank):
         return filled(count, dtype)
+    if count < _FEW:
+        few = np.empty(count, dtype)
+        if lanes.unpack_few(data, width, few):
+            return few
     lane = lane_type(width)
     if count <= _VERY_FEW:
         packed, mask = int.from_bytes(data, "little"), (1 << width) - 1
@@ -78,6 +88,21 @@ def unpack_fields(data: bytes, width: int, count: int, dtype: DTypeLike = np.int
     octets[:, : -(-width // 8)] = np.packbits(bits.reshape(-1, width), axis=1, bitorder="little")
     values[whole:] = octets.view(lane)[:, 0]
     return values
+
+
+def unpack_blocks(blocks: Sequence[bytes], width: int, counts: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """Unpack blocks of `counts` fields, of few fields each, as one array, the numbers of one after another.
+
+    `dtype` must hold the fields. Raises ValueError for a block of a wrong length.
+    """
+    for block, count in zip(blocks, counts, strict=True):
+        if len(block) != field_bytes(count, width):
+            unpack_fields(block, width, count, dtype)  # which says so
+    values = np.empty(sum(counts), dtype)
+    if lanes.unpack_blocks(b"".join(blocks), width, np.array(counts, np.int64), values):
+        return values
+    parts = [unpack_fields(block, width, count, dtype) for block, count in zip(blocks, counts, strict=True)]
+    return np.concatenate([values[:0], *parts])
 
 
 @cache

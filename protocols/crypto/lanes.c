@@ -135,6 +135,82 @@ int tacit_add(int bytes, const char *pads, ptrdiff_t vector_step, ptrdiff_t row_
     CALL(add, pads, vector_step, row_step, more, choices, choices_step, vectors, rows, n, sums)
 }
 
+/* Fields, one after another, lowest bit first. */
+
+#define FEW(type)                                                                                                       \
+    static int packed_##type(const char *values, size_t count, int width, uint8_t *out)                                \
+    {                                                                                                                  \
+        uint64_t held = 0, every = 0;                                                                                  \
+        int bits = 0;                                                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const uint64_t value = ((const type *)values)[i];                                                          \
+            every |= value;                                                                                            \
+            held |= value << bits;                                                                                     \
+            for (bits += width; bits >= 8; bits -= 8, held >>= 8)                                                      \
+                *out++ = (uint8_t)held;                                                                                \
+        }                                                                                                              \
+        if (bits)                                                                                                      \
+            *out = (uint8_t)held;                                                                                      \
+        return every >> width == 0;                                                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void unpacked_##type(const uint8_t *data, size_t count, int width, char *values)                            \
+    {                                                                                                                  \
+        const uint64_t mask = ((uint64_t)1 << width) - 1;                                                              \
+        uint64_t held = 0;                                                                                             \
+        int bits = 0;                                                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            for (; bits < width; bits += 8)                                                                            \
+                held |= (uint64_t)*data++ << bits;                                                                     \
+            ((type *)values)[i] = (type)(held & mask);                                                                 \
+            held >>= width, bits -= width;                                                                             \
+        }                                                                                                              \
+    }
+
+FEW(uint8_t)
+FEW(uint16_t)
+FEW(uint32_t)
+FEW(uint64_t)
+
+/* Packs `count` numbers of `bytes` bytes into fields of `width` bits, at most 32. Returns 1, 0 if a number does not fit into
+   its field, and -1 for numbers of other sizes. */
+int tacit_pack_few(int bytes, const char *values, size_t count, int width, uint8_t *out)
+{
+    switch (bytes) {
+    case 1: return packed_uint8_t(values, count, width, out);
+    case 2: return packed_uint16_t(values, count, width, out);
+    case 4: return packed_uint32_t(values, count, width, out);
+    case 8: return packed_uint64_t(values, count, width, out);
+    default: return -1;
+    }
+}
+
+/* The inverse. The numbers must have room for a field. Returns 0 for numbers of other sizes. */
+int tacit_unpack_few(int bytes, const uint8_t *data, size_t count, int width, char *values)
+{
+    switch (bytes) {
+    case 1: unpacked_uint8_t(data, count, width, values); return 1;
+    case 2: unpacked_uint16_t(data, count, width, values); return 1;
+    case 4: unpacked_uint32_t(data, count, width, values); return 1;
+    case 8: unpacked_uint64_t(data, count, width, values); return 1;
+    default: return 0;
+    }
+}
+
+/* The inverse for blocks of fields: block i has `counts[i]` of them and begins with a byte of its own, and its numbers follow
+   those of block i - 1. */
+int tacit_unpack_blocks(int bytes, const uint8_t *data, const int64_t *counts, size_t blocks, int width, char *values)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        const size_t count = (size_t)counts[i];
+        if (!tacit_unpack_few(bytes, data, count, width, values))
+            return 0;
+        data += (count * (size_t)width + 7) / 8;
+        values += count * (size_t)bytes;
+    }
+    return 1;
+}
+
 /* Its functions are called by ctypes. Where Python's headers are, it is an empty module besides, which can be imported. */
 #ifdef __has_include
 #if __has_include(<Python.h>)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tacit.protocols.crypto import compiled
 
-__all__ = ["add", "correct", "pack", "unpack"]
+__all__ = ["add", "correct", "pack", "pack_few", "unpack", "unpack_blocks", "unpack_few"]
 
 Matrix = NDArray[Any]
 
@@ -23,6 +23,9 @@ _FUNCTIONS = {
     "tacit_unpack": (_INT, _POINTER, _STEP, _STEP, _SIZE, _SIZE, _INT, _POINTER, _STEP, _STEP),
     "tacit_correct": (_INT, _POINTER, _POINTER, _STEP, _STEP, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER),
     "tacit_add": (_INT, _POINTER, _STEP, _STEP, _POINTER, _POINTER, _STEP, _SIZE, _SIZE, _SIZE, _POINTER),
+    "tacit_pack_few": (_INT, _POINTER, _SIZE, _INT, _POINTER),
+    "tacit_unpack_few": (_INT, _POINTER, _SIZE, _INT, _POINTER),
+    "tacit_unpack_blocks": (_INT, _POINTER, _POINTER, _SIZE, _INT, _POINTER),
 }
 
 
@@ -74,6 +77,60 @@ def unpack(words: Matrix, width: int, values: Matrix) -> bool:
         place = one.ctypes.data, *one.strides[:2], len(one), one.shape[2]
         library.tacit_unpack(words.itemsize, *place, width, out.ctypes.data, *out.strides[:2])
     return True
+
+
+def pack_few(values: Matrix, width: int) -> bytes | None:
+    """Pack a few whole numbers (n,) into fields of `width` bits as `fields.pack_fields` does; None if it cannot.
+
+    Raises ValueError for a number that does not fit.
+    """
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    library = None if compiled.switched_off() else _loaded()
+    # A negative number is a large one without a sign, unless the field has room for that.
+    fits = (kind == "u" or (kind == "i" and width < 8 * size)) and values.dtype.isnative and values.flags.carray
+    if library is None or not fits or not 1 <= width <= 32:
+        return None
+    out = np.empty(-(-len(values) * width // 8), np.uint8)
+    found = library.tacit_pack_few(size, values.ctypes.data, len(values), width, out.ctypes.data)
+    if found == 0:
+        raise ValueError(f"fields of {width} bits hold 0 to {2**width - 1}; a value is out of range")
+    return out.tobytes() if found > 0 else None
+
+
+def unpack_few(data: bytes, width: int, values: Matrix) -> bool:
+    """Unpack fields of `width` bits into `values` (n,), the inverse of `pack_few`. Returns False if it cannot.
+
+    Raises ValueError if `data` has too few bytes.
+    """
+    library = _for_few(values, width)
+    if library is None or type(data) is not bytes:
+        return False
+    if len(data) < -(-len(values) * width // 8):
+        raise ValueError(f"{len(values)} fields of {width} bits are not in {len(data)} bytes")
+    return bool(library.tacit_unpack_few(values.itemsize, data, len(values), width, values.ctypes.data))
+
+
+def unpack_blocks(data: bytes, width: int, counts: NDArray[np.int64], values: Matrix) -> bool:
+    """Unpack blocks of `counts` fields into `values` (sum of counts,). Returns False if it cannot.
+
+    Each block begins with a new byte. Raises ValueError if `data` has another number of bytes, or values of numbers.
+    """
+    library = _for_few(values, width)
+    if library is None:
+        return False
+    if len(data) != int((-(-counts * width // 8)).sum()) or len(values) != int(counts.sum()) or (counts < 0).any():
+        raise ValueError(f"{len(counts)} blocks of fields of {width} bits are no {len(data)} bytes")
+    own = np.ascontiguousarray(counts, np.int64)
+    at = own.ctypes.data, len(own), width, values.ctypes.data
+    return bool(library.tacit_unpack_blocks(values.itemsize, data, *at))
+
+
+def _for_few(values: Matrix, width: int) -> ctypes.CDLL | None:
+    """The compiled file, if it unpacks fields into `values`."""
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    fits = kind in "ui" and 1 <= width <= min(32, 8 * size - (kind == "i"))
+    fits = fits and values.dtype.isnative and values.flags.carray
+    return _loaded() if fits and not compiled.switched_off() else None
 
 
 def correct(zero: Matrix, one: Matrix, bits: NDArray[np.bool_], sums: Matrix) -> None:

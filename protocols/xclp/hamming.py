@@ -33,11 +33,11 @@ nothing).
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,9 @@ Bits = NDArray[np.bool_]
 Pair = tuple[str, str]
 M = TypeVar("M", bound=Message)
 
+_AT_ONCE = 1 << 18
+"""About how many distances the server unpacks at a time, where no pair has to wait."""
+
 STEPS = (
     Step("client", "hamming.encode", "compute the distances among its own vectors; encode and send its vectors"),
     Step("client", "hamming.evaluate", "answer each earlier client's encoded vectors with masked distances"),
@@ -172,8 +175,8 @@ OF_PAIRS = (OwnBlock, Masks, MaskedDistances, RollCall, Present)
 class SecureHamming(Contribution, Protocol):
     """A variant of the pair protocol, with its contribution to the set-up.
 
-    `answer` is the type of the message that k sends back to j. A variant whose `combine` does not wait may have a true
-    attribute `combines_at_once`: then no pair takes a task at the server.
+    `answer` is the type of the message that k sends back to j. A variant whose `combine` does not wait may be a
+    `CombinesAtOnce`: then no pair takes a task at the server.
     """
 
     name: str
@@ -196,6 +199,17 @@ class SecureHamming(Contribution, Protocol):
 
         Raises ValueError if the values are invalid.
         """
+
+
+@runtime_checkable
+class CombinesAtOnce(Protocol):
+    """A variant whose `combine` does not wait."""
+
+    def combine_some(
+        self, group: Group, pairs: Sequence[Pair], masked: Sequence[bytes], masks: Sequence[bytes]
+    ) -> list[NDArray[np.integer] | None]:
+        """The distances of some `pairs` as `combine` gives them, in `distance_type`; None for those with invalid
+        values."""
 
 
 class Unpaired(NoContribution, ABC):
@@ -328,11 +342,7 @@ async def server(
         silent = tuple(name for name in called.missing if name in lacking)
         own = understood(me, blocks.own, lambda name, block: own_distances(block.distances, group.points[name], bits))
         pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
-        combining = [_combined(me, group, variant, bits, blocks, pair) for pair in pairs]
-        if getattr(variant, "combines_at_once", False):
-            found = [await one for one in combining]
-        else:
-            found = await me.together(*combining)
+        found = await _all_combined(me, group, variant, bits, blocks, pairs)
         between = {pair: block for pair, block in zip(pairs, found, strict=True) if block is not None}
         there = tuple(name for name in group.names if name not in silent)
         _, cut_off = choose_members(there, set(own), set(between))
@@ -386,6 +396,43 @@ async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) ->
     if not blocks.complete(len(group.names)):
         with me.incoming(kinds, group.names, deadline=deadline, over=all_here) as arrivals:
             await arrivals.hand_each(take)
+
+
+async def _all_combined(
+    me: Server, group: Group, variant: SecureHamming, bits: int, blocks: _Blocks, pairs: Sequence[Pair]
+) -> list[NDArray[np.integer] | None]:
+    """The distances of all `pairs`, with None for each whose parts are invalid."""
+    combining = (_combined(me, group, variant, bits, blocks, pair) for pair in pairs)
+    if not isinstance(variant, CombinesAtOnce):
+        return await me.together(*combining)
+    found: list[NDArray[np.integer] | None] = []
+    for some in _parts(group, pairs):
+        for pair, block in zip(some, _some_combined(group, variant, blocks, some), strict=True):
+            if block is None:  # which says what is wrong
+                block = await _combined(me, group, variant, bits, blocks, pair)
+            found.append(block)
+            blocks.masked.pop(pair, None)
+            blocks.masks.pop(pair, None)
+    return found
+
+
+def _some_combined(
+    group: Group, variant: CombinesAtOnce, blocks: _Blocks, pairs: Sequence[Pair]
+) -> list[NDArray[np.integer] | None]:
+    masked, masks = ([parts[pair] for pair in pairs] for parts in (blocks.masked, blocks.masks))
+    return variant.combine_some(group, pairs, masked, masks)
+
+
+def _parts(group: Group, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+    """Divide `pairs` into parts of about `_AT_ONCE` distances."""
+    some, size = list[Pair](), 0
+    for pair in pairs:
+        some.append(pair)
+        size += group.points[pair[0]] * group.points[pair[1]]
+        if size >= _AT_ONCE:
+            yield some
+            some, size = [], 0
+    yield some
 
 
 async def _combined(

@@ -10,7 +10,7 @@
 Revealed: k reads all of j's vectors, j reads its distances to k's. For comparison and as an oracle only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.parties.client import Client
 from tacit.parties.server import Server
-from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_fields
+from tacit.protocols.crypto.fields import field_bytes, pack_fields, unpack_blocks, unpack_fields
 from tacit.protocols.setup import Group, Keys, NoContribution
 from tacit.protocols.xclp.hamming import (
     Bits,
@@ -50,7 +50,6 @@ class PlaintextHamming(NoContribution):
 
     name = "plaintext"
     answer: type[Message] = PlainDistances
-    combines_at_once = True
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -89,6 +88,29 @@ class PlaintextHamming(NoContribution):
         if np.count_nonzero(t < r) or h.max(initial=0) > self.bits:
             raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
         return h.reshape(n_k, n_j)
+
+
+    def combine_some(
+        self, group: Group, pairs: Sequence[Pair], masked: Sequence[bytes], masks: Sequence[bytes]
+    ) -> list[NDArray[np.integer] | None]:
+        shapes = [(group.points[k], group.points[j]) for j, k in pairs]
+        sizes = [n_k * n_j for n_k, n_j in shapes]
+        right = [field_bytes(size, self.width) for size in sizes]
+        if any(type(one) is not bytes for one in (*masked, *masks)):
+            return [None] * len(pairs)
+        if [*map(len, masked)] != right or [*map(len, masks)] != right:
+            return [None] * len(pairs)
+        t, r = (unpack_blocks(parts, self.width, sizes, distance_type(self.bits)) for parts in (masked, masks))
+        h = t - r
+        ends = np.cumsum([0, *sizes])
+        wrong = np.unique(np.searchsorted(ends, np.flatnonzero((t < r) | (h > self.bits)), "right") - 1).tolist()
+        found: list[NDArray[np.integer] | None] = [
+            h[start:stop].reshape(shape)
+            for start, stop, shape in zip(ends.tolist(), ends[1:].tolist(), shapes, strict=False)
+        ]
+        for place in wrong:
+            found[place] = None
+        return found
 
 
 @hollow(lambda encoded, rows, own, length: blank(field_bytes(len(own) * rows, length.bit_length())))
