@@ -38,7 +38,7 @@ class Server:
         theirs.close()
         self.owner = os.getpid()
         self.warm = False
-        self.order(("import", list(preloaded.names)))
+        self.order(("import", [*_ALWAYS, *preloaded.names]))
 
     @property
     def alive(self) -> bool:
@@ -69,6 +69,9 @@ class Server:
 
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 """Settings of glibc that keep the memory of a job's arrays for the next job; new pages cost 4% of a short training."""
+
+_ALWAYS = ("numpy",)
+"""Modules that nearly all jobs need."""
 
 _server: Server | None = None
 _early = False  # by `start_early`, and no pool has used it yet

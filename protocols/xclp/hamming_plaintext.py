@@ -89,7 +89,6 @@ class PlaintextHamming(NoContribution):
             raise ValueError(f"T - R is not in 0..{self.bits} everywhere: the two do not belong together")
         return h.reshape(n_k, n_j)
 
-
     def combine_some(
         self, group: Group, pairs: Sequence[Pair], masked: Sequence[bytes], masks: Sequence[bytes]
     ) -> list[NDArray[np.integer] | None]:

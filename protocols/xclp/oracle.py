@@ -16,7 +16,9 @@ labels and confidences with what `judged` makes of the scores that a client has.
 """
 
 import math
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "hamming", "judged", "xclp"]
 
 _ROWS = 512
+_THREADS = 8
 _EXACT = 4096
 _ERROR = 1e-10
 
@@ -95,22 +98,22 @@ def xclp(
     exact = len(distances) <= _EXACT
     factors = scipy.sparse.linalg.splu(system) if exact else None
 
-    z = np.zeros((len(distances), classes), dtype=np.uint64)
-    for client in sorted(contributors):
+    def scores_of(client: int) -> NDArray[np.float64]:
         labeled = np.flatnonzero(labels[client] >= 0)
-        if len(labeled) == 0:
-            continue
         if factors is None:
             of_class = np.zeros((len(distances), classes))
             of_class[slices[client].start + labeled, labels[client][labeled]] = 1.0
-            scores = _iterated(system, of_class, (1 - alpha) * _ERROR)  # lines 12, 13
-        else:
-            unit_columns = np.zeros((len(distances), len(labeled)))
-            unit_columns[slices[client].start + labeled, np.arange(len(labeled))] = 1.0
-            influence = factors.solve(unit_columns)  # line 12
-            scores = np.zeros(z.shape)
-            for column, point in enumerate(labeled):  # line 13
-                scores[:, labels[client][point]] += influence[:, column]
+            return _iterated(system, of_class, (1 - alpha) * _ERROR)  # lines 12, 13
+        unit_columns = np.zeros((len(distances), len(labeled)))
+        unit_columns[slices[client].start + labeled, np.arange(len(labeled))] = 1.0
+        influence = factors.solve(unit_columns)  # line 12
+        scores = np.zeros((len(distances), classes))
+        for column, point in enumerate(labeled):  # line 13
+            scores[:, labels[client][point]] += influence[:, column]
+        return scores
+
+    z = np.zeros((len(distances), classes), dtype=np.uint64)
+    for scores in _mapped(scores_of, [one for one in sorted(contributors) if (labels[one] >= 0).any()], exact):
         z += np.rint(scores * 2**fraction_bits).astype(np.int64).view(np.uint64)  # line 14
 
     known = [labels[client][labels[client] >= 0] for client in contributors]
@@ -128,6 +131,19 @@ def xclp(
         counts=counts,
         tolerance=0.0 if exact else 2 * _ERROR * int(counts.sum()) + len(known) / 2**fraction_bits,
     )
+
+
+def _mapped(
+    scores_of: Callable[[int], NDArray[np.float64]], clients: Sequence[int], threads: bool
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the scores of each of `clients`; with `threads`, some at a time, as scipy solves without Python's lock."""
+    count = os.cpu_count() or 1
+    if not threads or count == 1:
+        yield from map(scores_of, clients)
+        return
+    with ThreadPoolExecutor(min(count, _THREADS)) as pool:
+        for start in range(0, len(clients), 2 * _THREADS):
+            yield from pool.map(scores_of, clients[start : start + 2 * _THREADS])
 
 
 def judged(

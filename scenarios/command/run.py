@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,6 +79,7 @@ def run(
     debug: Debug = False,
 ) -> int:
     """Run a scenario, print a summary and write all results to a run folder."""
+    _prepare_engine(file, changes or (), engine)
     from tacit.scenarios.command.progress import Progress
     from tacit.scenarios.console import printing
     from tacit.scenarios.files.reading import read
@@ -118,6 +119,20 @@ def run(
     stopping.interrupt_work()
     result = runner.resume(resume, engine=engine, watch=Progress(console), limit=seconds_of(limit))
     return _conclude(console, loaded, result, debug=debug, ci=ci)
+
+
+def _prepare_engine(file: str, changes: Sequence[str], engine: str | None) -> None:
+    """Start the processes of the engine while this process imports what it needs and reads the scenario.
+
+    Not if something else than `engine` may choose the engine.
+    """
+    with suppress(OSError, ValueError):  # the scenario is read later, and its errors are told then
+        text = " ".join(changes) + (Path(file).read_text() if Path(file).is_file() else "")
+        if engine is None and "engine" in text:
+            return
+        from tacit.sim.engines import prepare_engine
+
+        prepare_engine(engine or "auto")
 
 
 def carry_out(
