@@ -115,6 +115,15 @@ class Entropy:
         drawn, self._buffer = self._buffer[:count], self._buffer[count:]
         return drawn
 
+    def mark(self) -> tuple[int, "bytes"]:
+        """The place up to which was drawn, for `return_to`."""
+        return self._counter, self._buffer
+
+    def return_to(self, mark: tuple[int, "bytes"]) -> None:
+        """Go on from an earlier `mark`: what was drawn behind it, and not used, is drawn again. The operating system's
+        generator has no places, and goes on."""
+        self._counter, self._buffer = mark
+
     def bits(self, count: int) -> int:
         """A uniform integer in [0, 2^count)."""
         size = (count + 7) // 8

@@ -56,6 +56,37 @@ LANES static int powers(const uint8_t *bases, int count, const uint8_t *one, con
     return 1;
 }
 
+/* 2^(m - 1) R mod m for `count` moduli, from R mod m of each in `ones`. Which numbers are prime decides how long it takes to
+   find them, whatever is done here. */
+LANES static int powers_of_two(const uint8_t *moduli, const uint8_t *ones, int count, int size, uint8_t *out, int out_size)
+{
+    lane result[MOST_DIGITS], m[MOST_DIGITS];
+    const int l = (8 * size + 4 + 51) / 52;
+    if (l > MOST_DIGITS)
+        return 0;
+    for (int first = 0; first < count; first += 8) {
+        const int here = count - first < 8 ? count - first : 8;
+        uint64_t inverses[8];
+        load(m, l, moduli + (size_t)first * size, here, size);
+        load(result, l, ones + (size_t)first * size, here, size);
+        for (int k = 0; k < 8; k++) { /* unused lanes have a modulus of 0 and nothing to compute */
+            modulus own;
+            if (k < here && !modulus_of(&own, moduli + (size_t)(first + k) * size, size, 4))
+                return 0;
+            inverses[k] = k < here ? own.inverse : 0;
+        }
+        const lane inverse = eight(inverses);
+        for (long at = 8L * size - 1; at >= 0; at--) {
+            uint64_t bits[8] = {0};
+            for (int k = 0; k < here && at; k++) /* m is odd: m - 1 ends with a 0 */
+                bits[k] = moduli[(size_t)(first + k) * size + at / 8] >> at % 8 & 1;
+            square_each(result, result, m, inverse, less(spread(0), eight(bits)), l);
+        }
+        store(out + (size_t)first * out_size, here, out_size, result, l);
+    }
+    return 1;
+}
+
 /* Pairs from memory, a and b of `size` bytes each, one pair after the other. */
 LANES static void load_pairs(lane *to, int l, const uint8_t *pairs, int count, int size)
 {
@@ -478,6 +509,13 @@ int tacit_powers(const uint8_t *bases, int count, const uint8_t *one, const uint
     modulus m;
     return bits > 0 && modulus_of(&m, modulo, size, 2) &&
            powers(bases, count, one, r_squared, &m, size, exponent, bits, out, out_size);
+}
+
+/* 2^(m - 1) R mod m, below 4 m, for each of `count` odd moduli of `size` bytes, where `ones` are R = 2^(52 l) mod m. Returns
+   0 where that is not possible. */
+int tacit_powers_of_two(const uint8_t *moduli, const uint8_t *ones, int count, int size, uint8_t *out, int out_size)
+{
+    return powers_of_two(moduli, ones, count, size, out, out_size);
 }
 
 /* bases[k]^exponents[k] mod m^2 for `count` pairs; numbers of pairs have `size` bytes, those of results `out_size`. one

@@ -279,6 +279,50 @@ LANES static void square(lane *out, lane *quotient, const lane *a, const lane *t
     carried(out, sums + l, l);
 }
 
+/* out = a^2 / R mod m, doubled in the lanes where `twofold` is all ones and not 0: each lane has a modulus of its own, of
+   digits `m`, with its `inverse`. Below 4 m for a below 4 m, as long as m < 2^(52 l - 4). out may be a. */
+LANES static void square_each(lane *out, const lane *a, const lane *m, lane inverse, lane twofold, int l)
+{
+    lane sums[2 * MOST_DIGITS + 1], twice[MOST_DIGITS];
+    const lane zero = spread(0), mask = spread(MASK);
+    doubled(twice, a, l);
+    for (int j = 0; j <= 2 * l; j++)
+        sums[j] = zero;
+    for (int i = 0; i < l; i++) { /* as `square` */
+        lane *acc = sums + i;
+        const lane digit = a[i];
+        lane a_j = digit;
+        if (i == 0)
+            acc[0] = low(acc[0], digit, digit);
+        const lane q = low(zero, acc[0], inverse);
+        lane carry = down(low(acc[0], m[0], q), 52);
+        int j = 1;
+        for (; j < i; j++) {
+            acc[j] = add(acc[j], low(high(carry, m[j - 1], q), m[j], q));
+            carry = zero;
+        }
+        if (i > 0) {
+            acc[i] = add(low(acc[i], digit, digit), low(high(carry, m[i - 1], q), m[i], q));
+            carry = zero;
+            j = i + 1;
+        }
+        for (; j < l; j++) {
+            lane left = high(acc[j], a_j, digit);
+            a_j = j == i + 1 ? both(up(a[j]), mask) : twice[j];
+            left = low(left, a_j, digit);
+            acc[j] = add(left, low(high(carry, m[j - 1], q), m[j], q));
+            carry = zero;
+        }
+        acc[l] = add(high(acc[l], a_j, digit), high(carry, m[l - 1], q));
+    }
+    lane carry = zero;
+    for (int j = 0; j < l; j++) {
+        const lane sum = add(add(sums[l + j], both(sums[l + j], twofold)), carry);
+        out[j] = both(sum, mask);
+        carry = down(sum, 52);
+    }
+}
+
 /* out = (a b + c d + plus) / R mod m; without the second product where c is NULL. out may be any of them. */
 LANES static void multiply_two(lane *out, const lane *a, const lane *b, const lane *c, const lane *d, const lane *plus,
                                const modulus *m)

@@ -32,6 +32,7 @@ __all__ = [
     "Table",
     "eightfold",
     "inverses_and_slopes",
+    "may_be_primes",
     "one_by_one",
     "opened",
     "powers",
@@ -50,6 +51,7 @@ _INT, _BYTES, _LONG, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_long, ct
 _FUNCTIONS = {
     "tacit_eightfold": (),
     "tacit_powers": (_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES, _LONG, _BYTES, _INT),
+    "tacit_powers_of_two": (_BYTES, _BYTES, _INT, _INT, _BYTES, _INT),
     "tacit_square_powers": (*(_BYTES, _INT, _BYTES, _BYTES, _BYTES, _INT, _BYTES), _LONG, _LONG, _BYTES, _INT),
     "tacit_chain": (*(_BYTES,) * 4, _INT, _BYTES, _LONG, _LONG, _INT, _BYTES, _INT),
     "tacit_totals": (_BYTES, _INT, *(_BYTES,) * 3, _INT, _BYTES),
@@ -103,6 +105,21 @@ def powers(bases: Sequence[mpz], exponent: mpz, modulus: mpz) -> list[mpz]:
         ):
             return [value % modulus for value in _parted(out.raw, size + 1)]
     return [gmpy2.powmod(base, exponent, modulus) for base in bases]
+
+
+def may_be_primes(numbers: Sequence[mpz]) -> list[bool]:
+    """Return for each of `numbers` n, odd and above 1, if 2^(n-1) = 1 mod n: true for all primes (Fermat), and for few
+    others.
+    """
+    library = eightfold() if len(numbers) >= WORTHWHILE else None
+    if library is not None:
+        size = max(map(_size, numbers))
+        ones = [(mpz(1) << (_DIGIT * _digits(size, 4))) % number for number in numbers]
+        out = ctypes.create_string_buffer(len(numbers) * (size + 1))
+        if library.tacit_powers_of_two(_joined(numbers, size), _joined(ones, size), len(numbers), size, out, size + 1):
+            found = _parted(out.raw, size + 1)
+            return [(power - one) % number == 0 for power, one, number in zip(found, ones, numbers, strict=True)]
+    return [gmpy2.powmod(2, number - 1, number) == 1 for number in numbers]
 
 
 def square_powers(bases: Sequence[mpz], exponents: mpz | Sequence[mpz], root: mpz) -> list[mpz]:

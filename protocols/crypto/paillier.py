@@ -23,13 +23,13 @@ Integers are gmpy2.mpz inside; plaintexts and ciphertexts are given as int or mp
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import gmpy2
 from gmpy2 import mpz
 
-from tacit.protocols.crypto.eightfold import square_power, square_powers
+from tacit.protocols.crypto.eightfold import eightfold, may_be_primes, square_power, square_powers
 from tacit.protocols.crypto.fermat import fermat_quotient, fermat_quotients
 from tacit.protocols.crypto.fixed_base import Comb, Digits, FixedBase, choose_comb, join
 from tacit.sim.streams import Entropy
@@ -59,6 +59,7 @@ __all__ = [
 _COFACTOR_GAP = 128  # bits by which p' is shorter than p
 _ROUNDS = 32  # gmpy2's argument: a Baillie-PSW test and 8 rounds of Miller and Rabin
 _WHEEL = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+_FIRST_PRIMES = gmpy2.primorial(53) // 2  # fits a word, so that a number's remainder takes no time
 
 
 @functools.cache
@@ -73,12 +74,18 @@ def find_factor(bits: int, entropy: Entropy) -> tuple[mpz, mpz]:
 
     Two primes of that range have a product of exactly 2 bits bits. p' stays and c is drawn again.
     """
-    small = _small_primes()
+    small, together = _small_primes(), eightfold() is not None
     top = mpz(1) << (bits - _COFACTOR_GAP - 1)
-    while True:
-        subprime = top | entropy.bits(bits - _COFACTOR_GAP - 1) | 1
-        if gmpy2.gcd(subprime, small) == 1 and subprime.is_prime(_ROUNDS):
-            break
+
+    def drawn_subprime() -> mpz:
+        while True:
+            drawn = top | entropy.bits(bits - _COFACTOR_GAP - 1) | 1
+            if gmpy2.gcd(drawn, _FIRST_PRIMES) == 1 and gmpy2.gcd(drawn, small) == 1:
+                return drawn
+
+    subprime = _first(
+        entropy, drawn_subprime, 8 if together else 1, may_be_primes, lambda drawn: drawn.is_prime(_ROUNDS)
+    )
     # c runs over what puts p = 2 c p' + 1 in the range. With w the product of the wheel's primes, c = t w +
     # residue, where the residues that make c and p coprime to the wheel are drawn by CRT: every c that can
     # pass is equally likely.
@@ -92,16 +99,51 @@ def find_factor(bits: int, entropy: Entropy) -> tuple[mpz, mpz]:
         residues.append(allowed)
     choices = math.prod(map(len, residues))
     first, count = low // wheel, int(high // wheel - low // wheel + 1)
+
+    def drawn_cofactor() -> mpz:
+        while True:
+            choice, residue = entropy.below(choices), 0
+            for allowed in residues:
+                choice, i = divmod(choice, len(allowed))
+                residue += allowed[i]
+            cofactor = (first + entropy.below(count)) * wheel + residue % wheel
+            if low <= cofactor <= high:
+                return cofactor
+
+    def may_be_right(cofactors: Sequence[mpz]) -> list[bool]:
+        found = may_be_primes(cofactors)
+        primes = {i: 2 * cofactors[i] * subprime + 1 for i, may_be in enumerate(found) if may_be}
+        left = [i for i, prime in primes.items() if gmpy2.gcd(prime, small) == 1]
+        right = {i for i, may_be in zip(left, may_be_primes([primes[i] for i in left]), strict=True) if may_be}
+        return [i in right for i in range(len(cofactors))]
+
+    def is_right(cofactor: mpz) -> bool:
+        return cofactor.is_prime(_ROUNDS) and (2 * cofactor * subprime + 1).is_prime(_ROUNDS)
+
+    return _first(entropy, drawn_cofactor, 192 if together else 1, may_be_right, is_right), subprime
+
+
+def _first(
+    entropy: Entropy,
+    draw: Callable[[], mpz],
+    together: int,
+    may_be_right: Callable[[Sequence[mpz]], list[bool]],
+    is_right: Callable[[mpz], bool],
+) -> mpz:
+    """The first number that `draw` draws from `entropy` and that `is_right`; nothing behind it counts as drawn.
+
+    `may_be_right` says for numbers that are drawn `together` which of them are worth a look; with one, all are.
+    """
     while True:
-        choice, residue = entropy.below(choices), 0
-        for allowed in residues:
-            choice, i = divmod(choice, len(allowed))
-            residue += allowed[i]
-        cofactor = (first + entropy.below(count)) * wheel + residue % wheel
-        if not low <= cofactor <= high or not cofactor.is_prime(_ROUNDS):
-            continue
-        if (2 * cofactor * subprime + 1).is_prime(_ROUNDS):
-            return cofactor, subprime
+        numbers, marks = [], []
+        for _ in range(together):
+            numbers.append(draw())
+            marks.append(entropy.mark())
+        worth = may_be_right(numbers) if together > 1 else [True]
+        for number, look, mark in zip(numbers, worth, marks, strict=True):
+            if look and is_right(number):
+                entropy.return_to(mark)
+                return number
 
 
 Integer: TypeAlias = int | mpz

@@ -148,3 +148,19 @@ def test_a_child_equals_the_generator_that_numpy_spawns() -> None:
     for number in (3, 0, 2):
         own = child(7, "link", "a", number=number)
         assert own.random(5).tolist() == np.random.Generator(spawned[number].bit_generator).random(5).tolist()
+
+
+def test_entropy_goes_on_from_a_mark() -> None:
+    entropy = Entropy.seeded(1, "mark")
+    before = [entropy.bytes(size) for size in (3, 100, 5000)]
+    mark = entropy.mark()
+    behind = [entropy.bytes(size) for size in (7, 4096, 9000)]
+    entropy.return_to(mark)
+    assert [entropy.bytes(size) for size in (7, 4096, 9000)] == behind
+    again = Entropy.seeded(1, "mark")
+    assert [again.bytes(size) for size in (3, 100, 5000)] == before
+    system = Entropy.system()
+    mark = system.mark()
+    drawn = system.bytes(16)
+    system.return_to(mark)
+    assert system.bytes(16) != drawn

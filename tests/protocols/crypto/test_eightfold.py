@@ -20,6 +20,8 @@ from tacit.protocols.crypto.eightfold import (
     SumTable,
     Table,
     eightfold,
+    may_be_primes,
+    one_by_one,
     opened,
     powers,
     square_chain,
@@ -274,3 +276,27 @@ def test_a_file_that_is_no_library_is_ignored(monkeypatch, tmp_path, library, na
 @pytest.mark.parametrize("name", ["_eightfold", "_lanes", "_transfers"])
 def test_the_library_is_compiled_if_there_is_a_compiler(name):
     assert any(Path(compiled.__file__).with_name(f"{name}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)
+
+
+@SAME_WAY
+@given(st.lists(ODD, max_size=20))
+def test_numbers_that_may_be_primes_are_those_that_fermat_says(way, numbers: list[mpz]) -> None:
+    numbers = [*numbers, mpz(3), mpz(341), mpz(561), mpz(2) ** 521 - 1, gmpy2.next_prime(2**200), mpz(2) ** 416 + 1]
+    assert may_be_primes(numbers) == [pow(2, int(n) - 1, int(n)) == 1 for n in numbers]
+
+
+def test_numbers_of_full_digits_may_be_primes(way) -> None:
+    for bits in (48, 100, 204, 205, 1024):  # with the digits that they need just full, and one bit more
+        numbers = [gmpy2.prev_prime(mpz(1) << bits), (mpz(1) << bits) - 1, gmpy2.next_prime(mpz(1) << (bits - 1))]
+        assert may_be_primes(numbers) == [n.is_prime(25) for n in numbers]
+
+
+def test_a_key_is_the_same_in_each_way_and_takes_as_much_from_its_entropy(way) -> None:
+    entropy = Entropy.seeded(7, "key")
+    private = generate(512, entropy, insecure=True)
+    with one_by_one():
+        alone = Entropy.seeded(7, "key")
+        assert generate(512, alone, insecure=True).factors == private.factors
+    assert alone.bytes(32) == entropy.bytes(32)
+    for bits in (512, 1024):
+        assert all(prime.bit_length() == bits // 2 for prime in generate(bits, Entropy(None), insecure=True).factors)
