@@ -354,7 +354,8 @@ class Computing:
         self.seed: int | None = None
         self.planned = 0.0
         self.done = 0.0
-        if executed.records():
+        self._records = executed.records()
+        if self._records:
             executed.place_by(lambda: (own_party.get(), own_step.get()))
 
     def plan(self, work: Work) -> None:
@@ -378,8 +379,8 @@ class Computing:
     ) -> tuple[Callable[..., R], tuple[Any, ...]]:
         """The job `function(*arguments)`, the party's `number`-th, as it is submitted: with global generators seeded by
         its stream if a user's code may run in it. `step`: that of the party, if it has begun."""
-        foreign = bool(plugged.imported()) or plugged.is_foreign(function)
-        if executed.records():
+        foreign = self.seed is not None and (bool(plugged.imported()) or plugged.is_foreign(function))
+        if self._records:
             function, arguments = executed.located, (party, step, function, arguments)
         if self.seed is None or not foreign:
             return function, arguments

@@ -72,6 +72,8 @@ class Blocks(_Matrix):
 
     def __getitem__(self, rows: slice) -> NDArray[np.integer]:
         start, stop, _ = rows.indices(len(self))
+        if (start, stop) == (0, len(self)) and 0 < stop * stop <= AT_ONCE:
+            return self._whole()
         found = np.empty((max(0, stop - start), len(self)), self.dtype)
         places = list(zip(self._ends, self._ends[1:], strict=False))
         for i, (first, end) in enumerate(places):
@@ -85,6 +87,18 @@ class Blocks(_Matrix):
                 else:
                     block = self._between[j, i][some] if j < i else self._between[i, j][:, some].T
                 found[low - start : high - start, left:right] = block
+        return found
+
+    def _whole(self) -> NDArray[np.integer]:
+        """All rows: each block is copied once, as one of a row of blocks, and the part above is that below."""
+        below = np.zeros(self.shape, self.dtype)
+        for i, (first, end) in enumerate(zip(self._ends, self._ends[1:], strict=False)):
+            if i:
+                row = [self._between[j, i] for j in range(i)]
+                np.concatenate(row, axis=1, out=below[first:end, :first], casting="unsafe")
+        found = below + below.T
+        for own, first, end in zip(self._own, self._ends, self._ends[1:], strict=False):
+            found[first:end, first:end] = own
         return found
 
 

@@ -334,11 +334,11 @@ async def server(
     with me.step("hamming.collect"):
         blocks = _Blocks()
         await _gather(me, group, blocks, deadline)
-        suspects = blocks.incomplete(group.names)
+        suspects = _lacking(blocks, group)
         me.broadcast(suspects, RollCall())
         called = await me.collect(Present, suspects, deadline=deadline / 4)
         await _gather(me, group, blocks, 0.0)  # what was received meanwhile
-        lacking = blocks.incomplete(group.names)
+        lacking = _lacking(blocks, group)
         silent = tuple(name for name in called.missing if name in lacking)
         own = understood(me, blocks.own, lambda name, block: own_distances(block.distances, group.points[name], bits))
         pairs = [pair for pair in blocks.pairs(group.names) if not set(pair) & set(silent)]
@@ -371,6 +371,11 @@ class _Blocks:
         """The clients in `names` that lack their own block or that of a pair."""
         gaps = _gaps(names, set(self.pairs(names)))
         return [name for name in names if gaps[name] or name not in self.own]
+
+
+def _lacking(blocks: _Blocks, group: Group) -> list[str]:
+    """The clients of `group` that lack a block: most often none, without a look at every pair."""
+    return [] if blocks.complete(len(group.names)) else blocks.incomplete(group.names)
 
 
 async def _gather(me: Server, group: Group, blocks: _Blocks, deadline: float) -> None:

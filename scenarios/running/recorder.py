@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class Recorder:
         if state is None and not path.exists():
             _make(path, private=bool(contents))
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COUNTED}
+        self._rows: dict[str, list[Sequence[Any]]] = {table: [] for table in _COUNTED}
         self._event_rows = self._rows["event_rows"]
         self._bytes = 0
         self._contents = dict(contents or {})
@@ -179,16 +179,15 @@ class Recorder:
                 event = replace(event, kind="refuse", peer=event.sender, receiver=event.party, detail=why)
             if type_ or number:
                 event = replace(event, type=type_, round=number, attempt=attempt)
-        sender: str | None = event.sender
-        receiver: str | None = event.receiver
+        row: list[Any] = [*astuple(event)]
         if event.message:
-            if sender == event.party:
-                sender = None
-            if receiver == event.peer:
-                receiver = None
-        values = astuple(event)
+            if event.sender == event.party:
+                row[_SENDER] = None
+            if event.receiver == event.peer:
+                row[_SENDER + 1] = None
+        del row[_ORIGIN]
         self._events += 1
-        row = (*values[:_SENDER], sender, receiver, *values[_ORIGIN + 1 :], self._events)
+        row.append(self._events)
         rows = self._event_rows
         rows.append(row)
         if len(rows) >= _BATCH:
