@@ -8,12 +8,46 @@ from tacit.sim.access import Uplink
 from tacit.sim.clock import Environment
 from tacit.sim.downlink import Downlink
 from tacit.sim.handling import Handler, Handling
+from tacit.sim.link import Link
 from tacit.sim.machine import Host
 from tacit.sim.wire import Packet
 
 __all__ = ["Endpoint"]
 
-_EMPTY = {"arrivals": list, "sends": list, "outgoing": dict, "incoming": dict}
+_EMPTY = ("arrivals", "sends")
+
+Name = tuple[str, ...]
+End = Link | Callable[[], object]
+Ends = Link | dict[Name, End] | None
+"""What a party's going down concerns, by name: nothing, one link alone, or several links and calls."""
+
+
+def _with(ends: Ends, name: Name, end: End) -> Ends:
+    if ends is None:
+        return end if isinstance(end, Link) else {name: end}
+    several = {ends.ends: ends} if isinstance(ends, Link) else ends
+    several[name] = end
+    return several
+
+
+def _without(ends: Ends, name: Name) -> Ends:
+    if isinstance(ends, dict):
+        del ends[name]
+    return ends if isinstance(ends, dict) and ends else None
+
+
+def _links(ends: Ends) -> tuple[Link, ...]:
+    if isinstance(ends, dict):
+        return tuple(end for end in ends.values() if isinstance(end, Link))
+    return () if ends is None else (ends,)
+
+
+def _end_all(ends: Ends) -> None:
+    for end in ends.values() if isinstance(ends, dict) else _links(ends):
+        if isinstance(end, Link):
+            end.renew()
+        else:
+            end()
 
 
 class Endpoint:
@@ -21,21 +55,18 @@ class Endpoint:
 
     `receive` is called with the packets that arrive. `incarnation` grows by one each time the party comes back. `alive`
     is false after a crash until then, and after the party has left. While the party is `paused`, `arrivals` and `sends`
-    keep the packets to process when it resumes. `outgoing` and `incoming` map links to callbacks for the moment at
-    which the party stops sending or receiving. With a `handling`, each message takes time on the cores of `host` before
-    it leaves and before it is received; `stretched` is called with the seconds that this takes longer while the party
-    is slow, and `handles` is true. Unused parts are created on demand, because there may be many idle endpoints.
+    keep the packets to process when it resumes. With a `handling`, each message takes time on the cores of `host`
+    before it leaves and before it is received; `stretched` is called with the seconds that this takes longer while the
+    party is slow, and `handles` is true. Unused parts are created on demand, because there may be many idle endpoints.
     """
 
     __slots__ = (
-        "_down", "_env", "_factor", "_handled", "_handler", "_rates", "_up", "alive", "arrivals", "handles",
-        "incarnation", "incoming", "name", "outgoing", "paused", "receive", "sends",
+        "_down", "_env", "_factor", "_handled", "_handler", "_incoming", "_outgoing", "_rates", "_up", "alive",
+        "arrivals", "handles", "incarnation", "name", "paused", "receive", "sends",
     )  # fmt: skip
 
     arrivals: list[Callable[[], object]]
     sends: list[Callable[[], object]]
-    outgoing: dict[tuple[str, ...], Callable[[], object]]
-    incoming: dict[tuple[str, ...], Callable[[], object]]
 
     def __init__(
         self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
@@ -53,12 +84,14 @@ class Endpoint:
         self._down: Downlink | None = None
         self._handled = None if handling is None or host is None else (handling, host, stretched)
         self._handler: Handler | None = None
+        self._outgoing: Ends = None
+        self._incoming: Ends = None
         self.handles = self._handled is not None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _EMPTY:
             raise AttributeError(f"an endpoint has no {name!r}")
-        value = _EMPTY[name]()
+        value: list[Any] = []
         setattr(self, name, value)
         return value
 
@@ -66,6 +99,32 @@ class Endpoint:
         """Use the rates of the `other` endpoint if they are equal."""
         if self._rates == other._rates:
             self._rates = other._rates
+
+    def add_outgoing(self, name: Name, end: End) -> None:
+        """Add a link that is renewed when the party goes down, or a call that is made then."""
+        self._outgoing = _with(self._outgoing, name, end)
+
+    def add_incoming(self, name: Name, end: End) -> None:
+        """Add a link that is renewed when the party stops receiving, or a call that is made then."""
+        self._incoming = _with(self._incoming, name, end)
+
+    def remove_outgoing(self, name: Name) -> None:
+        """Undo `add_outgoing`."""
+        self._outgoing = _without(self._outgoing, name)
+
+    def remove_incoming(self, name: Name) -> None:
+        """Undo `add_incoming`."""
+        self._incoming = _without(self._incoming, name)
+
+    @property
+    def links_out(self) -> tuple[Link, ...]:
+        """The links of `add_outgoing`."""
+        return _links(self._outgoing)
+
+    @property
+    def links_in(self) -> tuple[Link, ...]:
+        """The links of `add_incoming`."""
+        return _links(self._incoming)
 
     @property
     def up(self) -> Uplink | None:
@@ -98,8 +157,7 @@ class Endpoint:
     def fall(self) -> None:
         """Go down. Packets in the party's own uplink and downlink are lost."""
         self._stop()
-        for end in self.outgoing.values():
-            end()
+        _end_all(self._outgoing)
         if self._up is not None:
             self._up.empty()
         if self._handler is not None:
@@ -146,8 +204,16 @@ class Endpoint:
         if self._handler is not None and self._handler.is_empty:
             self._handler = None
         for name in _EMPTY:
-            if not getattr(self, name):
+            if self._has(name) and not getattr(self, name):
                 delattr(self, name)
+
+    def _has(self, name: str) -> bool:
+        """True if the list `name` has been made."""
+        try:
+            object.__getattribute__(self, name)
+        except AttributeError:
+            return False
+        return True
 
     def state(self) -> list[Any]:
         """The state: incarnation, liveness, held-back packets, and what is in its uplink and downlink."""
@@ -157,9 +223,13 @@ class Endpoint:
     @property
     def is_new(self) -> bool:
         """True if the state is that of an unused endpoint."""
-        used = self.arrivals or self.sends or not (self._handler is None or self._handler.is_empty)
-        used = used or not (self._up is None or self._up.is_empty) or not (self._down is None or self._down.is_new)
-        return (self.incarnation, self.alive, self.paused, self._factor) == (1, True, False, 1.0) and not used
+        if not self.alive or self.paused or self.incarnation != 1 or self._factor != 1.0:
+            return False
+        if any(self._has(name) and getattr(self, name) for name in _EMPTY):
+            return False
+        if not (self._handler is None or self._handler.is_empty) or not (self._up is None or self._up.is_empty):
+            return False
+        return self._down is None or self._down.is_new
 
     def restore(self, state: list[Any]) -> None:
         """Continue from a `state`."""
@@ -170,8 +240,7 @@ class Endpoint:
 
     def _stop(self) -> None:
         self.alive = False
-        for end in self.incoming.values():
-            end()
+        _end_all(self._incoming)
         self.sends.clear()
         self.resume()  # the handlers of what arrived see that nobody is there
         if self._down is not None:

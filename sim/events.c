@@ -303,6 +303,8 @@ done:
     return found;
 }
 
+static PyObject *call_way(PyObject *call);
+
 /* Line.__call__() */
 static PyObject *line_call(PyObject *line)
 {
@@ -332,7 +334,7 @@ static PyObject *line_call(PyObject *line)
         set_slot(line, line_first, Py_None);
         set_slot(line, line_calls, Py_None);
     }
-    found = PyObject_CallNoArgs(PyTuple_GET_ITEM(first, 3));
+    found = call_way(PyTuple_GET_ITEM(first, 3));
 done:
     Py_XDECREF(first);
     Py_XDECREF(calls);
@@ -363,7 +365,7 @@ static int happen(PyObject *env, PyObject *entry)
     } else if (Py_TYPE(call) == line_type) {
         found = line_call(call);
     } else {
-        found = PyObject_CallNoArgs(call);
+        found = call_way(call);
     }
     Py_XDECREF(found);
     return found == NULL ? -1 : 0;
@@ -419,7 +421,7 @@ static PyObject *step_until(PyObject *env, PyObject *due)
 
 static PyTypeObject *link_type, *downlink_type;
 static PyObject *python_wake, *python_take_one, *python_leave, *python_arrive;
-static PyObject *name_wake, *name_cancel, *name_arrive, *name_through, *name_at, *name_flight, *name_keep_earlier, *infinity;
+static PyObject *name_wake, *name_cancel, *name_arrive, *name_through, *name_at, *name_flight, *name_keep_earlier, *infinity, *zero;
 static Py_ssize_t access_env, access_timer, access_due, access_at, access_factor, access_rate;
 static Py_ssize_t down_served, down_idle_since, down_waiting, down_backlog, down_inflow, down_open, down_row, down_arrivals,
     down_free;
@@ -533,7 +535,8 @@ static PyObject *land(PyObject *link, PyObject *const *given, Py_ssize_t count)
         return NULL;
     }
     PyObject *now = now_of(link, link_env), *arrival = NULL, *last = NULL, *line = NULL, *env = NULL, *found = NULL;
-    if (now == NULL || (last = slot(link, link_last)) == NULL || (line = slot(link, link_flight)) == NULL)
+    if (now == NULL || (last = slot(link, link_last)) == NULL || (line = slot(link, link_flight)) == NULL
+        || (env = slot(link, link_env)) == NULL)
         goto failed;
     if (PyFloat_CheckExact(now) && PyFloat_CheckExact(given[0]))
         arrival = PyFloat_FromDouble(PyFloat_AS_DOUBLE(now) + PyFloat_AS_DOUBLE(given[0]));
@@ -549,10 +552,18 @@ static PyObject *land(PyObject *link, PyObject *const *given, Py_ssize_t count)
         if (overtakes)
             Py_SETREF(arrival, Py_NewRef(last));
         set_slot(link, link_last, arrival);
+        if (line == Py_None && PyObject_TypeCheck(env, environment_type)) {
+            int is_under_way = is_less(now, last);
+            if (is_under_way < 0)
+                goto failed;
+            if (!is_under_way) {
+                if (schedule(env, arrival, given[1]) == 0)
+                    found = Py_NewRef(Py_None);
+                goto failed;
+            }
+        }
     }
     if (line == Py_None) {
-        if ((env = slot(link, link_env)) == NULL)
-            goto failed;
         Py_SETREF(line, PyObject_CallOneArg((PyObject *)line_type, env));
         if (line == NULL)
             goto failed;
@@ -801,13 +812,13 @@ done:
 static PyObject *way_leave(PyObject *way, PyObject *ignored)
 {
     (void)ignored;
-    PyObject *link = slot(way, way_link), *arrive = NULL, *seconds = NULL, *found = NULL;
+    PyObject *link = slot(way, way_link), *seconds = NULL, *found = NULL;
     if (link == NULL)
         return NULL;
     if (!is_none(way, way_rates) || Py_TYPE(link) != link_type) {
         found = PyObject_CallOneArg(python_leave, way);
-    } else if ((seconds = slot(way, way_flight)) != NULL && (arrive = PyObject_GetAttr(way, name_arrive)) != NULL) {
-        PyObject *given[] = {seconds, arrive}, *arrival = land(link, given, 2);
+    } else if ((seconds = slot(way, way_flight)) != NULL) {
+        PyObject *given[] = {seconds, way}, *arrival = land(link, given, 2);
         PyObject *now = arrival == NULL ? NULL : now_of(link, link_env);
         if (now != NULL) {
             set_slot(way, way_left, now);
@@ -817,7 +828,6 @@ static PyObject *way_leave(PyObject *way, PyObject *ignored)
         Py_XDECREF(arrival);
     }
     Py_XDECREF(seconds);
-    Py_XDECREF(arrive);
     Py_DECREF(link);
     return found;
 }
@@ -857,7 +867,7 @@ static PyObject *way_through(PyObject *way, PyObject *ignored)
             set_slot(link, link_latest, flight);
         else
             failed = PyObject_SetAttr(link, name_flight, flight);
-        if (!failed && (found = PyObject_CallNoArgs(deliver)) != NULL)
+        if (!failed && (found = call_way(deliver)) != NULL)
             Py_SETREF(found, Py_NewRef(Py_None));
     }
     Py_XDECREF(link);
@@ -868,6 +878,16 @@ static PyObject *way_through(PyObject *way, PyObject *ignored)
 
 #include "uplinks.h"
 #include "journeys.h"
+
+/* `call()`, where that is mostly a passage or a journey. */
+static PyObject *call_way(PyObject *call)
+{
+    if (Py_TYPE(call) == passage_type)
+        return way_arrive(call, NULL);
+    if (Py_TYPE(call) == journey_type)
+        return journey_arrive(call, NULL);
+    return PyObject_CallNoArgs(call);
+}
 
 static PyMethodDef of_environment[] = {
     {"at", (PyCFunction)(void (*)(void))at, METH_FASTCALL, NULL},
@@ -991,7 +1011,7 @@ static PyObject *link_methods(PyObject *self, PyObject *arguments)
     }, of_a_rate[] = {{&rate_is_used, "is_used"}, {NULL, NULL}}, of_a_link[] = {
         {&link_env, "_env"}, {&link_ordered, "_ordered"}, {&link_last, "_last"}, {&link_flight, "_flight"},
         {&link_latest, "flight"}, {&link_down, "down"}, {&link_up, "up"}, {&link_draws, "draws"}, {&link_fixed, "fixed"},
-        {&link_delays, "_delays"}, {&link_shakes, "_shakes"}, {&link_jitter, "_jitter"}, {NULL, NULL},
+        {&link_stream, "_stream"}, {&link_shakes, "_shakes"}, {&link_jitter, "_jitter"}, {NULL, NULL},
     }, of_a_passage[] = {
         {&way_link, "link"}, {&way_flight, "flight"}, {&way_rates, "rates"}, {&way_left, "left"}, {&way_began, "began"},
         {&way_size, "size"}, {&way_deliver, "deliver"}, {&way_cut, "cut"}, {&way_delay, "delay"}, {&way_end, "end"},
@@ -1128,18 +1148,20 @@ PyMODINIT_FUNC PyInit__events(void)
     } more[] = {
         {&name_begin, "begin"}, {&name_turn, "turn"}, {&name_leave, "leave"}, {&name_expect, "expect"}, {&name_clear, "_clear"},
         {&name_change, "change"}, {&name_begin_flow, "_begin"}, {&name_cap, "cap"}, {&name_link, "link"}, {&name_size, "size"},
-        {&name_share, "_share"}, {&name_begin_one, "_begin_one"}, {&name_row_of, "row_of"}, {&name_lose, "lose"},
+        {&name_share, "_share"}, {&name_begin_one, "_begin_one"},
         {&name_sent, "sent"}, {&name_delivered, "delivered"}, {&name_land, "land"}, {&word_send, "send"},
         {&word_relay, "relay"}, {&word_deliver, "deliver"}, {&name_deliver, "_deliver"}, {&name_relay, "_relay"},
+        {&name_late, "_late"}, {&name_link_of, "_link"}, {&name_row_of, "row_of"},
     };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if ((*more[i].name = PyUnicode_InternFromString(more[i].text)) == NULL)
             return NULL;
     infinity = PyFloat_FromDouble(Py_HUGE_VAL);
+    zero = PyFloat_FromDouble(0.0);
     if ((no_text = PyUnicode_FromString("")) == NULL || (no_number = PyFloat_FromDouble(0.0)) == NULL
         || (no_origin = Py_BuildValue("(sii)", "", 0, 0)) == NULL)
         return NULL;
-    if (!name_wake || !name_cancel || !name_arrive || !name_through || !name_at || !name_flight || !name_keep_earlier || !infinity)
+    if (!name_wake || !name_cancel || !name_arrive || !name_through || !name_at || !name_flight || !name_keep_earlier || !infinity || !zero)
         return NULL;
     if (!name_now || !name_eid || !name_queue || !name_cancelled || !name_append || !name_popleft)
         return NULL;

@@ -4,7 +4,8 @@ code does the same. What is rare is left to that code, before anything has chang
 static PyTypeObject *network_type, *journey_type, *endpoint_type, *packet_type, *row_type, *ledger_type, *trace_type;
 static PyObject *python_network_send, *python_hop, *python_land, *python_record;
 static PyObject *event_class, *chain_hashes, *no_text, *no_number, *no_origin; /* Event, and `chained` of digests.py */
-static PyObject *name_lose, *name_row_of, *name_sent, *name_delivered, *name_land, *word_send, *word_relay, *word_deliver, *name_deliver, *name_relay;
+static PyObject *name_sent, *name_delivered, *name_land, *word_send, *word_relay, *word_deliver, *name_deliver, *name_relay,
+    *name_link_of, *name_row_of;
 static Py_ssize_t net_is_plain, net_links, net_ledger, net_trace, net_env, net_hub, net_is_mesh, net_endpoints, net_copies,
     net_in_flight, net_flying, net_times, net_barriers, net_taps;
 static Py_ssize_t trip_near, trip_far, trip_far_life, trip_packet, trip_source, trip_source_life, trip_target,
@@ -178,11 +179,16 @@ static int hop(PyObject *network, PyObject *journey, PyObject *near, PyObject *f
         || Py_TYPE(packet) != packet_type || env == NULL || !PyObject_TypeCheck(env, environment_type)
         || whole(packet, packet_times) != 1)
         return 1;
-    PyObject *key = PyTuple_Pack(2, SLOT(near, end_name), SLOT(far, end_name));
+    PyObject *key = PyTuple_Pack(2, SLOT(near, end_name), SLOT(far, end_name)), *made = NULL;
     PyObject *link = key == NULL ? NULL : PyDict_GetItemWithError(links, key);
     Py_XDECREF(key);
-    if (link == NULL)
-        return PyErr_Occurred() ? -1 : 1;
+    if (link == NULL) {
+        made = PyErr_Occurred() ? NULL : PyObject_CallMethodObjArgs(network, name_link_of, near, far, NULL);
+        if (made == NULL)
+            return -1;
+        link = made; /* which the network keeps */
+        Py_DECREF(made);
+    }
     PyObject *relayed = near == SLOT(journey, trip_source) ? Py_False : Py_True;
     if (Py_TYPE(link) != link_type)
         return 1;
@@ -212,22 +218,19 @@ static int hop(PyObject *network, PyObject *journey, PyObject *near, PyObject *f
         return -1;
     Py_INCREF(link);
     int failed = -1;
-    PyObject *arrive = NULL, *lose = NULL, *number = NULL, *now = NULL, *found;
+    PyObject *number = NULL, *now = NULL, *found;
     if (record(network, relayed == Py_True ? word_relay : word_send, journey, SLOT(near, end_name), SLOT(far, end_name)) < 0
         || (now = slot(env, env_now)) == NULL)
         goto done;
     set_slot(journey, trip_departed, now);
-    if ((arrive = PyObject_GetAttr(journey, name_arrive)) != NULL && (lose = PyObject_GetAttr(journey, name_lose)) != NULL
-        && (number = PyLong_FromLongLong(size)) != NULL) {
-        PyObject *given[] = {number, arrive, lose};
+    if ((number = PyLong_FromLongLong(size)) != NULL) {
+        PyObject *given[] = {number, journey, journey};
         found = link_send(link, given, 3);
         failed = found == NULL ? -1 : 0;
         Py_XDECREF(found);
     }
 done:
     Py_DECREF(link);
-    Py_XDECREF(arrive);
-    Py_XDECREF(lose);
     Py_XDECREF(number);
     Py_XDECREF(now);
     return failed;
@@ -303,11 +306,9 @@ static PyObject *network_send(PyObject *network, PyObject *packet)
             return NULL;
         }
     }
-    PyObject *journey = journey_type->tp_alloc(journey_type, 0), *zero;
-    if (journey == NULL || (zero = PyFloat_FromDouble(0.0)) == NULL) {
-        Py_XDECREF(journey);
+    PyObject *journey = journey_type->tp_alloc(journey_type, 0);
+    if (journey == NULL)
         return NULL;
-    }
     int failed = count_one(network, net_copies);
     if (!failed) {
         set_slot(journey, trip_network, network);
@@ -324,7 +325,6 @@ static PyObject *network_send(PyObject *network, PyObject *packet)
         set_slot(journey, trip_departed, Py_None);
         failed = count_flying(network, SLOT(packet, packet_sender), 1) < 0 || hop_anyhow(network, journey, source, far) < 0;
     }
-    Py_DECREF(zero);
     Py_DECREF(journey);
     if (failed)
         return NULL;
@@ -366,12 +366,8 @@ static PyObject *landed(PyObject *network, PyObject *journey)
         return delivered(network, journey);
     if (PyList_GET_SIZE(barriers))
         return PyObject_CallMethodOneArg(network, name_relay, journey);
-    PyObject *zero = PyFloat_FromDouble(0.0);
-    if (zero == NULL)
-        return NULL;
     set_slot(journey, trip_delay, zero);
     set_slot(journey, trip_doomed, Py_False);
-    Py_DECREF(zero);
     Py_INCREF(far);
     Py_INCREF(target);
     int failed = hop_anyhow(network, journey, far, target);

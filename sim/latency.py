@@ -41,6 +41,13 @@ class Latency:
         """Yield endless delays in seconds from the generator that `make` makes, equal for each call."""
         return _Draws(make, self.draw)
 
+    def early(self, make: Callable[[], np.random.Generator], number: int) -> float | None:
+        """The delay of this `number`, from 0, of that stream, without a stream; None if it is not among the first few.
+
+        Many links carry a packet or two and are let go.
+        """
+        return float(self.draw(make(), _FIRST)[number]) if number < _FIRST else None
+
 
 def added(first: Latency, second: Latency) -> Latency:
     """The latency of a path of two links: the sum of both, drawn one batch after the other."""

@@ -17,9 +17,9 @@ from tacit.sim.clock import Environment, Line, use_compiled
 from tacit.sim.course import Course, Rate, Source
 from tacit.sim.downlink import Downlink
 from tacit.sim.latency import Latency, uniforms
-from tacit.sim.streams import child
+from tacit.sim.streams import child, for_once
 
-__all__ = ["PACKET", "SENDER_GONE", "Chunk", "Link", "Passage"]
+__all__ = ["PACKET", "SENDER_GONE", "Chunk", "DrawCounts", "Link", "Passage"]
 
 PACKET = 1460
 """The most bytes of a packet that arrives as a whole, because nothing smaller is sent on the wire."""
@@ -39,6 +39,10 @@ class _Stream:
 
     def __call__(self) -> np.random.Generator:
         return child(self._seed, "link", *self._ends, number=self._number)
+
+    def for_once(self) -> np.random.Generator:
+        """The generator for the next draw only."""
+        return for_once(self._seed, "link", *self._ends, number=self._number)
 
 
 class Passage(Course):
@@ -90,7 +94,7 @@ class Passage(Course):
     def leave(self) -> None:
         """Travel: the last byte is through the sender's uplink."""
         link = self.link
-        end = link.land(self.flight, self.arrive)
+        end = link.land(self.flight, self)
         if self.rates is None:
             self.left = link._env._now
         else:
@@ -107,6 +111,9 @@ class Passage(Course):
         if self.rates is not None and self.link.down is not None:
             self.link.down.forget(self)
             self.rates = None
+
+    def __call__(self) -> None:
+        self.arrive()  # a bound method would take as much memory as half of the passage
 
     def arrive(self) -> None:
         """Let the last byte enter the receiver's downlink."""
@@ -152,8 +159,9 @@ class Link:
     """
 
     __slots__ = (
-        "_answers", "_answers_drawn", "_chances", "_chances_drawn", "_delays", "_env", "_flight", "_jitter",
-        "_last", "_loss", "_ordered", "_shakes", "down", "draws", "fixed", "flight", "row", "up",
+        "_answers", "_answers_drawn", "_begun", "_chances", "_chances_drawn", "_env", "_flight", "_jitter",
+        "_last", "_latency", "_loss", "_ordered", "_seed", "_shakes", "_stream", "down", "draws", "ends", "fixed",
+        "flight", "row", "up",
     )  # fmt: skip
 
     def __init__(
@@ -176,7 +184,8 @@ class Link:
         self._env = env
         self._flight: Line | None = None
         fixed = latency.seconds
-        self._delays = latency.stream(_Stream(seed, ends, 0)) if fixed is None else repeat(fixed)
+        self.ends, self._seed, self._latency = ends, seed, latency
+        self._stream: Iterator[float] | None = None  # made for the second packet, as many links carry only one
         self._chances: Iterator[float] | None = uniforms(_Stream(seed, ends, 1)) if loss else None
         self._answers: Iterator[float] | None = uniforms(_Stream(seed, ends, 3)) if loss else None
         self._shakes: Iterator[float] | None = uniforms(_Stream(seed, ends, 2)) if jitter else None
@@ -186,7 +195,7 @@ class Link:
         self.row: Any = None
         self._jitter, self._loss, self._ordered = jitter, loss, ordered
         self._last = 0.0
-        self.draws = self._chances_drawn = self._answers_drawn = 0
+        self.draws = self._begun = self._chances_drawn = self._answers_drawn = 0
 
     def state(self) -> tuple[list[int], float]:
         """The numbers of random draws so far, and the arrival time of the latest packet."""
@@ -200,9 +209,8 @@ class Link:
         """Continue from a `state`. Only for an unused link."""
         travelled, chances, answers = state[0]
         self.draws, self._chances_drawn, self._answers_drawn, self._last = travelled, chances, answers, state[1]
-        for stream, count in (
-            (self._delays, travelled), (self._shakes, travelled), (self._chances, chances), (self._answers, answers)
-        ):  # fmt: skip
+        self._begun = travelled
+        for stream, count in ((self._shakes, travelled), (self._chances, chances), (self._answers, answers)):
             if stream is not None:
                 next(islice(stream, count, count), None)
 
@@ -239,17 +247,35 @@ class Link:
         if self.fixed is not None:
             self.flight = self.fixed
             return self.fixed
-        seconds = next(self._delays)
+        seconds = self._late() if self._stream is None else next(self._stream)
         self.flight = seconds if self._shakes is None else seconds + self._jitter * next(self._shakes)
         return self.flight
 
+    def _late(self) -> float:
+        """Draw the latency of packet number `draws` where no stream is kept yet; the second one is drawn from it."""
+        before = self.draws - 1
+        stream = _Stream(self._seed, self.ends, 0)
+        if self._latency.seconds is not None:
+            self._stream = repeat(self._latency.seconds)
+        elif before == self._begun and (first := self._latency.early(stream.for_once, before)) is not None:
+            return first
+        else:
+            self._stream = self._latency.stream(stream)
+            next(islice(self._stream, before, before), None)
+        return next(self._stream)
+
     def land(self, seconds: float, then: Then) -> float:
         """Call `then` in `seconds`; on an ordered link not before earlier packets have arrived. Returns the time."""
-        arrival: float = self._env._now + seconds
+        now = self._env._now
+        arrival: float = now + seconds
         if self._ordered:  # events at equal times keep their order
-            if arrival < self._last:
-                arrival = self._last
+            last = self._last
+            if arrival < last:
+                arrival = last
             self._last = arrival
+            if self._flight is None and last <= now:  # nothing else is on its way
+                self._env.put(arrival, then)
+                return arrival
         if (flight := self._flight) is None:
             flight = self._flight = Line(self._env)
         flight.at(arrival, then)
@@ -293,6 +319,40 @@ class Link:
     def renew(self) -> None:
         """Allow later packets to overtake packets in flight, which belong to an older connection."""
         self._last = 0.0
+
+
+class DrawCounts:
+    """The numbers of draws of links by their ends. Those of the `hub` are found by the other end alone: among many
+    clients the pairs of names would take most of the memory."""
+
+    def __init__(self, hub: str) -> None:
+        self._hub = hub
+        self._from_hub: dict[str, int] = {}
+        self._to_hub: dict[str, int] = {}
+        self._others: dict[tuple[str, str], int] = {}
+
+    def keep(self, near: str, far: str, draws: int) -> None:
+        """Store the number of draws of a link."""
+        if near == self._hub:
+            self._from_hub[far] = draws
+        elif far == self._hub:
+            self._to_hub[near] = draws
+        else:
+            self._others[near, far] = draws
+
+    def of(self, near: str, far: str) -> int:
+        """The number of draws of a link; 0 if it is unknown."""
+        if near == self._hub:
+            return self._from_hub.get(far, 0)
+        if far == self._hub:
+            return self._to_hub.get(near, 0)
+        return self._others.get((near, far), 0)
+
+    def __iter__(self) -> Iterator[tuple[str, str, int]]:
+        hub = self._hub
+        yield from ((hub, far, draws) for far, draws in self._from_hub.items())
+        yield from ((near, hub, draws) for near, draws in self._to_hub.items())
+        yield from ((*ends, draws) for ends, draws in self._others.items())
 
 
 use_compiled("link", Access, Downlink, Uplink, _Leaving, Rate, Link, Passage)

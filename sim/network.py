@@ -10,7 +10,7 @@ that of relays with a note (copies made at the relay) is the number of ends plus
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +20,7 @@ from tacit.sim.digests import chained
 from tacit.sim.endpoint import Endpoint
 from tacit.sim.faults import Fired, MessageFault
 from tacit.sim.handling import Handling
-from tacit.sim.link import SENDER_GONE, Link
+from tacit.sim.link import SENDER_GONE, DrawCounts, Link
 from tacit.sim.loop import SimLoop
 from tacit.sim.machine import Host
 from tacit.sim.taps import Taps
@@ -36,40 +36,6 @@ if TYPE_CHECKING:
     from tacit.sim.tcp import TcpStream
 
 __all__ = ["Endpoint", "Journey", "LinkNetwork", "is_refused"]
-
-
-class _Draws:
-    """The numbers of draws of links by their ends. Those of the `hub` are found by the other end alone: among many
-    clients the pairs of names would take most of the memory."""
-
-    def __init__(self, hub: str) -> None:
-        self._hub = hub
-        self._from_hub: dict[str, int] = {}
-        self._to_hub: dict[str, int] = {}
-        self._others: dict[tuple[str, str], int] = {}
-
-    def keep(self, near: str, far: str, draws: int) -> None:
-        """Store the number of draws of a link."""
-        if near == self._hub:
-            self._from_hub[far] = draws
-        elif far == self._hub:
-            self._to_hub[near] = draws
-        else:
-            self._others[near, far] = draws
-
-    def of(self, near: str, far: str) -> int:
-        """The number of draws of a link; 0 if it is unknown."""
-        if near == self._hub:
-            return self._from_hub.get(far, 0)
-        if far == self._hub:
-            return self._to_hub.get(near, 0)
-        return self._others.get((near, far), 0)
-
-    def __iter__(self) -> Iterator[tuple[str, str, int]]:
-        hub = self._hub
-        yield from ((hub, far, draws) for far, draws in self._from_hub.items())
-        yield from ((near, hub, draws) for near, draws in self._to_hub.items())
-        yield from ((*ends, draws) for ends, draws in self._others.items())
 
 
 class Carrier(Protocol):
@@ -115,6 +81,13 @@ class Journey:
         if self.packet.sealed:
             copy.flipped = self.flipped
         return copy
+
+    def __call__(self, why: str = "") -> None:
+        """Arrive, or end because it was lost for the reason `why`: a bound method for each would take more memory."""
+        if why:
+            self.lose(why)
+        else:
+            self.arrive()
 
     def arrive(self) -> None:
         """Arrive at the end of the hop."""
@@ -187,7 +160,7 @@ class LinkNetwork:
         self._is_plain = self._is_perfect and not self._is_tcp  # links alone carry the packets
         self._endpoints: dict[str, Endpoint] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self._draws = _Draws(hub)  # of links that were let go
+        self._draws = DrawCounts(hub)  # of links that were let go
         self._retired: deque[Endpoint] = deque()  # whose links are to be let go
         self._transports: dict[tuple[str, str], Transport[Journey] | TcpStream[Journey]] = {}
         self._barriers: list[Barrier] = []
@@ -217,9 +190,9 @@ class LinkNetwork:
             return
         endpoint = self._endpoints[name]
         # What it received has arrived; what it sent travels for a while.
-        for near, far in [(near, far) for near, far in endpoint.incoming]:
-            if self._links[near, far].is_idle:
-                self._forget(near, far)
+        for link in endpoint.links_in:
+            if link.is_idle:
+                self._forget(link)
         self._retired.append(endpoint)
         for _ in range(min(_SWEEP, len(self._retired))):
             if not self._let_go(self._retired[0]):  # the one that has rested longest
@@ -228,18 +201,22 @@ class LinkNetwork:
 
     def _let_go(self, endpoint: Endpoint) -> bool:
         """Free the endpoint's links except for their draws, if none is in use; return true if so."""
-        ends = [(near, far) for near, far in (*endpoint.outgoing, *endpoint.incoming)]  # links, where nothing is lost
-        if not all(self._links[key].is_idle for key in ends):
-            return False
-        for near, far in ends:
-            self._forget(near, far)
+        links = (*endpoint.links_out, *endpoint.links_in)
+        for link in links:
+            if not link.is_idle:
+                return False
+        for link in links:
+            self._forget(link)
         endpoint.let_go()
         return True
 
-    def _forget(self, near: str, far: str) -> None:
+    def _forget(self, link: Link) -> None:
         """Free an idle link, keeping the number of its draws."""
-        self._draws.keep(near, far, self._links.pop((near, far)).draws)
-        del self._endpoints[near].outgoing[near, far], self._endpoints[far].incoming[near, far]
+        near, far = key = link.ends
+        self._draws.keep(near, far, link.draws)
+        del self._links[key]
+        self._endpoints[near].remove_outgoing(key)
+        self._endpoints[far].remove_incoming(key)
 
     def send(self, packet: Packet) -> None:
         """Send `packet` and return immediately."""
@@ -504,7 +481,7 @@ class LinkNetwork:
             else:  # it only counts
                 trace.count += 1
             journey.departed = self._env._now
-            link.send(size, journey.arrive, journey.lose)
+            link.send(size, journey, journey)
             return
         copies = [journey]
         if not self._is_perfect and near.alive:
@@ -530,7 +507,7 @@ class LinkNetwork:
             self._transport(near, far).send(*copies)
         else:
             link = self._links.get((near.name, far.name)) or self._link(near, far)
-            link.send(journey.packet.size, journey.arrive, journey.lose)
+            link.send(journey.packet.size, journey, journey)
 
     def _stay(self, *copies: Journey) -> None:
         """End the copies of a packet whose sender went down before they had left."""
@@ -650,7 +627,8 @@ class LinkNetwork:
             )
             if draws := self._draws.of(*key):
                 link.go_on(draws)
-            near.outgoing[key] = far.incoming[key] = link.renew
+            near.add_outgoing(key, link)
+            far.add_incoming(key, link)
         return link
 
     def _transport(self, near: Endpoint, far: Endpoint) -> "Transport[Journey] | TcpStream[Journey]":
@@ -667,7 +645,8 @@ class LinkNetwork:
             timeout = self._conditions.retransmission_timeout if self._is_reliable else None
             link = self._link(near, far)
             transport = self._transports[key] = Transport(self._env, link, self, near.name, far.name, timeout)
-            near.outgoing["transport", *key] = far.incoming["transport", *key] = transport.close
+            near.add_outgoing(("transport", *key), transport.close)
+            far.add_incoming(("transport", *key), transport.close)
         return transport
 
     def _event(

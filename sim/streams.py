@@ -4,7 +4,6 @@ Nothing in Tacit draws from a global generator. A stream is derived by hashing t
 a party, a message or a draw somewhere never shifts the draws anywhere else.
 """
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +13,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from tacit.sim.digests import stream_key
+from tacit.sim.digests import digest_of, stream_key
 
-__all__ = ["Entropy", "child", "derive", "generator"]
+__all__ = ["Entropy", "child", "derive", "for_once", "generator"]
 
 _BLOCK = 16
 _FIRST = 128
@@ -26,11 +25,11 @@ _CHUNK = 4096
 
 def derive(seed: int | bytes, *names: str | int | bytes) -> bytes:
     """Derive 32 bytes from `seed` and the `names`, each length-prefixed so that no two lists collide."""
-    state = hashlib.sha256(b"tacit/stream/v1")
+    parts = [b"tacit/stream/v1"]
     for name in (seed, *names):
         item = name if isinstance(name, bytes) else str(name).encode()
-        state.update(len(item).to_bytes(8, "big") + item)
-    return state.digest()
+        parts += (len(item).to_bytes(8, "big"), item)
+    return digest_of(b"".join(parts))
 
 
 def _key_stream(key: bytes, start: int, size: int) -> bytes:
@@ -48,6 +47,20 @@ def child(seed: int, *names: str | int, number: int) -> np.random.Generator:
     """The `number`-th generator, counted from 0, that `generator(seed, *names)` spawns, without making the others."""
     sequence: Any = _Keyed(stream_key(derive(seed, *names), number))  # numpy's types leave out the interface
     return np.random.Generator(np.random.Philox(sequence))
+
+
+def for_once(seed: int, *names: str | int, number: int) -> np.random.Generator:
+    """The same generator as `child`, of which only the next draw is used: the next call returns the same object.
+
+    To set the state of a generator takes half the time of making one.
+    """
+    _start["state"]["key"] = np.frombuffer(stream_key(derive(seed, *names), number), np.uint64)
+    _shared.bit_generator.state = _start
+    return _shared
+
+
+_shared = np.random.Generator(np.random.Philox(0))
+_start: Any = {**np.random.Philox(0).state, "state": {"counter": np.zeros(4, np.uint64), "key": np.zeros(2, np.uint64)}}
 
 
 class _Keyed(ISeedSequence):

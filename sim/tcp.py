@@ -498,7 +498,8 @@ def connected(
     made = streams(env, carrier, links, (near.name, far.name), LossyTcpStream if lossy else TcpStream)
     for (source, target), stream in zip(((near, far), (far, near)), made.values(), strict=True):
         key = ("transport", source.name, target.name)
-        source.outgoing[key], target.incoming[key] = partial(stream.close, SENDER_GONE), stream.close
+        source.add_outgoing(key, partial(stream.close, SENDER_GONE))
+        target.add_incoming(key, stream.close)
     return made
 
 

@@ -4,11 +4,11 @@ code does the same. What is rare is left to that code, before anything has chang
 static PyTypeObject *uplink_type, *passage_type, *leaving_type, *rate_type;
 static PyObject *python_carry, *python_up_wake, *python_send;
 static PyObject *name_begin, *name_turn, *name_leave, *name_expect, *name_clear, *name_change, *name_begin_flow, *name_cap,
-    *name_link, *name_size, *name_share, *name_begin_one;
+    *name_link, *name_size, *name_share, *name_begin_one, *name_late;
 static Py_ssize_t up_alone, up_behind, up_capped, up_end, up_ends, up_flows, up_is_capped, up_level, up_number, up_sent,
     up_shared, up_tail, up_taken, up_times, up_waiting;
 static Py_ssize_t leaving_cap, leaving_capped, leaving_end, leaving_number, leaving_parcel, leaving_place;
-static Py_ssize_t rate_is_used, link_up, link_draws, link_fixed, link_delays, link_shakes, link_jitter, way_cut, way_delay,
+static Py_ssize_t rate_is_used, link_up, link_draws, link_fixed, link_stream, link_shakes, link_jitter, way_cut, way_delay,
     way_end, way_arrival;
 
 #define PACKET 1460 /* of link.py */
@@ -48,7 +48,7 @@ static PyObject *drawn(PyObject *link)
     if (!is_none(link, link_fixed)) {
         seconds = slot(link, link_fixed);
     } else {
-        seconds = next_of(link, link_delays);
+        seconds = is_none(link, link_stream) ? PyObject_CallMethodNoArgs(link, name_late) : next_of(link, link_stream);
         if (seconds != NULL && !is_none(link, link_shakes)) {
             if ((jitter = slot(link, link_jitter)) != NULL && (shake = next_of(link, link_shakes)) != NULL)
                 more = PyNumber_Multiply(jitter, shake);
@@ -740,7 +740,7 @@ done:
 /* Link.send(size, deliver, cut) */
 static PyObject *link_send(PyObject *link, PyObject *const *given, Py_ssize_t count)
 {
-    PyObject *up = SLOT(link, link_up), *down = SLOT(link, link_down), *fixed = SLOT(link, link_fixed), *zero, *found = NULL;
+    PyObject *up = SLOT(link, link_up), *down = SLOT(link, link_down), *fixed = SLOT(link, link_fixed), *found = NULL;
     if (count == 3 && up == Py_None && down == Py_None && fixed != NULL && fixed != Py_None) {
         PyObject *landing[] = {fixed, given[1]};
         if (count_one(link, link_draws) == 0)
@@ -754,10 +754,8 @@ static PyObject *link_send(PyObject *link, PyObject *const *given, Py_ssize_t co
         return PyObject_Vectorcall(python_send, all, (size_t)(count < 3 ? count : 3) + 1, NULL);
     }
     PyObject *way = passage_type->tp_alloc(passage_type, 0);
-    if (way == NULL || (zero = PyFloat_FromDouble(0.0)) == NULL) {
-        Py_XDECREF(way);
+    if (way == NULL)
         return NULL;
-    }
     set_slot(way, way_size, given[0]);
     set_slot(way, way_deliver, given[1]);
     set_slot(way, way_cut, given[2]);
@@ -769,7 +767,6 @@ static PyObject *link_send(PyObject *link, PyObject *const *given, Py_ssize_t co
     set_slot(way, way_end, infinity);
     set_slot(way, way_rates, Py_None);
     set_slot(way, way_arrival, Py_None);
-    Py_DECREF(zero);
     if (up != Py_None) {
         Py_INCREF(up);
         found = up_carry(up, way);
