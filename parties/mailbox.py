@@ -116,6 +116,7 @@ class Mailbox:
         self.owner, self.loop = owner, loop
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
+        self._replaced: dict[str, set[str]] = {}  # by type: all senders of frames that wait and may be replaced
         self._ahead: Counter[str] = Counter()  # frames that were ahead when they arrived, by sender
         self._bytes: Counter[str] = Counter()  # of their bodies
         self._counted: set[int] = set()  # their identities
@@ -141,6 +142,9 @@ class Mailbox:
     def restore(self, stamp: tuple[int, int], state: list[tuple[str, list[Frame]]]) -> None:
         """Go on from a `state`."""
         self._frames = {kind: deque(frames) for kind, frames in state}
+        for kind, frames in self._frames.items():
+            if frames and is_replaced(frames[0]):
+                self._replaced[kind] = {frame.sender for frame in frames}
         self._enter(stamp)
 
     def _enter(self, stamp: tuple[int, int]) -> None:
@@ -199,11 +203,16 @@ class Mailbox:
         frames = self._frames.get(frame.type)
         if frames is None:
             frames = self._frames[frame.type] = deque()
-        elif frames and is_replaced(frame) and any(one.sender == frame.sender for one in frames):
-            for one in frames:
-                if one.sender == frame.sender:
-                    self._uncount(one)
-            frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
+        if is_replaced(frame):
+            senders = self._replaced.setdefault(frame.type, set())
+            if not frames:
+                senders.clear()
+            elif frame.sender in senders:  # maybe: some may have been taken
+                for one in frames:
+                    if one.sender == frame.sender:
+                        self._uncount(one)
+                frames = self._frames[frame.type] = deque(one for one in frames if one.sender != frame.sender)
+            senders.add(frame.sender)
         frames.append(frame)
         if waits:
             self._count(frame)
