@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-_SELDOM = (50_000, 20, 20)
+_SELDOM = (500_000, 20, 20)
 """The thresholds of the garbage collector: imports make many objects that stay, and each search looks at all."""
 
 

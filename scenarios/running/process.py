@@ -59,7 +59,7 @@ _SELDOM = (50_000, 20, 20)
 """The thresholds of the garbage collector during a run: new objects before a search of each generation."""
 
 _MORE_SELDOM = (500_000, 20, 20)
-"""The same during a run on hollow values, whose objects are small."""
+"""The same during a run of small objects: on hollow values, or with many clients at rest."""
 
 
 def spare_for_good() -> None:
@@ -70,16 +70,16 @@ def spare_for_good() -> None:
 
 
 @contextmanager
-def spared_old_objects(*, hollow: bool = False) -> Iterator[None]:
+def spared_old_objects(*, small: bool = False) -> Iterator[None]:
     """Exclude existing objects from garbage collection in this context: libraries and parties live as long as the run.
 
     Objects of earlier runs are collected only here, before a run, because each run excludes all objects that exist when
     it begins. During the run the collector searches seldom: nearly all objects are freed without it, and while the
-    run's state grows (a channel and a wait for each pair of parties), each search finds all of it in use. `hollow`:
-    the run is one on hollow values.
+    run's state grows (a channel and a wait for each pair of parties), each search finds all of it in use. `small`: the
+    run's objects are small, so that the collector may search even more seldom.
     """
     thresholds = gc.get_threshold()
-    gc.set_threshold(*(_MORE_SELDOM if hollow else _SELDOM))
+    gc.set_threshold(*(_MORE_SELDOM if small else _SELDOM))
     mine = not (_between_runs.spared_for_good or gc.get_freeze_count())  # slow: it counts the objects one by one
     if mine:
         _between_runs.collect()

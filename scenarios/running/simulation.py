@@ -234,7 +234,8 @@ class Simulation:
         """Run to the end and return the result. Raises Deadlock, KeyboardInterrupt, and errors of a party's program."""
         if self._meter is None:
             self._experiment.plan()
-        with one_thread(), spared_old_objects(hollow=self._meter is not None), plugged.naming_coroutines():
+        small = self._meter is not None or isinstance(self._experiment.clients, Registered)
+        with one_thread(), spared_old_objects(small=small), plugged.naming_coroutines():
             self._world.loop.run(play(self._parties, self.server, self._begin))
             if self._meter is None:
                 return self.observer.sum_up()
