@@ -108,6 +108,11 @@ class Waiter:
         """Check the mailbox again."""
         raise NotImplementedError
 
+    def takes(self, frame: Frame) -> bool:
+        """Take `frame`, which is due and comes before all that is in the mailbox; return false if it is to be put
+        there."""
+        return False
+
 
 class Mailbox:
     """The frames that have been received and not taken yet; `stamp` is the owner's (round, attempt)."""
@@ -180,12 +185,6 @@ class Mailbox:
     def _is_ahead(self, frame: Frame) -> bool:
         return (frame.round, frame.attempt) > self.stamp
 
-    def is_due(self, frame: Frame) -> bool:
-        """Return true if `frame` is of the present round and attempt and follows no other: it is neither late nor has
-        it to wait."""
-        stamp = self.stamp
-        return frame.round == stamp[0] and frame.attempt == stamp[1] and not follows(frame)
-
     def is_late(self, frame: Frame) -> bool:
         """Return true if `frame` is late: of an earlier round or attempt, and not of a lasting type."""
         return (frame.round, frame.attempt) < self.stamp and not is_lasting(frame)
@@ -194,6 +193,18 @@ class Mailbox:
         """Return true if as many or as large messages of its sender wait as may, so that `frame` cannot."""
         count, size = self._ahead[frame.sender], self._bytes[frame.sender] + len(frame.body)
         return count >= MOST_AHEAD or (count > 0 and size > MOST_BYTES_AHEAD)
+
+    def put_due(self, frame: Frame) -> None:
+        """Do the same as `put` for `frame` of the present round and attempt, of a type that follows no other.
+
+        Most often one wait takes such messages from many, one after another: then it gets this one at once.
+        """
+        lanes = self._lanes
+        if len(common := lanes[""]) == 1 and not lanes.get(frame.sender) and not self._ends.get(frame.type):
+            (only,) = common
+            if only.takes(frame):
+                return
+        self.put(frame, False)
 
     def put(self, frame: Frame, waits: bool) -> None:
         """Add `frame` and wake the waits that it concerns. A lasting one replaces its sender's earlier one.
@@ -279,12 +290,21 @@ class Mailbox:
                 del frames[at]
                 if self._counted:
                     self._uncount(frame)
-                message = self.owner.open(frame, kind)
+                message = self.open(frame, kind)
                 if message is not None:
-                    if is_followed(frame):
-                        self._note_taken(frame)
                     return frame.sender, message
         return None
+
+    def open(self, frame: Frame, kind: type[M]) -> M | None:
+        """Decode the message in `frame`, which is taken; None if it is unreadable and was dropped."""
+        message = self.owner.open(frame, kind)
+        if message is not None and is_followed(frame):
+            self._note_taken(frame)
+        return message
+
+    def holds(self, kind: type[Message]) -> bool:
+        """Return true if a message of type `kind` was received and not taken, whether or not it may be taken."""
+        return bool(self._frames.get(kind.__name__))
 
     def first_sender(self, kinds: Kinds, sources: Container[str], after: tuple[int, int] = (-1, -1)) -> str | None:
         """The sender of the first message to take, of a later (round, attempt) than `after`; None without one."""

@@ -31,7 +31,6 @@ from tacit.sim.wire import (
     Message,
     Packet,
     WireError,
-    announces,
     associated_data,
     decode_body,
     digest_of_body,
@@ -39,6 +38,7 @@ from tacit.sim.wire import (
     is_lasting,
     pack,
     payload_size,
+    type_of,
     unpack_frame,
 )
 from tacit.sim.world import World
@@ -337,18 +337,17 @@ class Party(Lifecycle):
         if self.world.trace.uses_digests:
             plain_digest, sealed_digest = digest_of_body(plain), b""
         name, faults, send = self.name, self.world.faults, self.world.network.send
-        strikes = faults.strike_sends
+        strikes, incarnation, number, attempt = faults.strike_sends, self.incarnation, self.round, self.attempt
         for receiver in receivers:
             self.check_alive()
-            if strikes and (due := faults.at_send(name, kind, self.round)):
+            if strikes and (due := faults.at_send(name, kind, number)):
                 self._suffer(due)
             channel = self.channel_to(receiver)
             body, digest, sealing = plain, plain_digest, 0
             if channel is not None:
-                bound = associated_data(kind, name, receiver, self.round, self.attempt)
+                bound = associated_data(kind, name, receiver, number, attempt)
                 body, digest, sealing = channel.seal(plain, bound), sealed_digest, channel.overhead
-            sealed = channel is not None
-            named = (kind, name, receiver, self.incarnation, self.round, self.attempt, sealed)
+            named = (kind, name, receiver, incarnation, number, attempt, channel is not None)
             send(pack(named, body, message.protocol, step, sealing, digest, payload, times))
 
     def channel_to(self, receiver: str) -> Channel | None:
@@ -513,7 +512,8 @@ class Party(Lifecycle):
             self._drop(frame, str(error))
             return None
         self.incarnations[frame.sender] = frame.incarnation
-        self.advance(frame.round, frame.attempt)
+        if frame.round != self.round or frame.attempt != self.attempt:
+            self.advance(frame.round, frame.attempt)
         return message
 
     def receive(self, packet: Packet) -> None:
@@ -522,11 +522,11 @@ class Party(Lifecycle):
         except WireError as error:
             self._drop(packet, str(error))
             return
-        mailbox = self._mailbox
-        if self.authority and announces(frame) and frame.sender != self.authority:
+        mailbox, kind = self._mailbox, type_of(frame)
+        if kind.announces and self.authority and frame.sender != self.authority:
             self._drop(frame, f"only {self.authority} announces")
-        elif mailbox.is_due(frame):  # most often
-            mailbox.put(frame, False)
+        elif (frame.round, frame.attempt) == mailbox.stamp and not kind.follows:  # most often
+            mailbox.put_due(frame)
         elif mailbox.is_late(frame):
             self._drop(frame, "late: of an earlier round or attempt", Fact.LATE)
         elif (waits := mailbox.must_wait(frame)) and mailbox.is_full(frame):

@@ -10,7 +10,7 @@ from tacit.parties.mailbox import Kinds, M, Mailbox, Waiter
 from tacit.parties.rest import Rest
 from tacit.sim.clock import Timer
 from tacit.sim.taps import Wait
-from tacit.sim.wire import Message
+from tacit.sim.wire import Frame, Message
 
 __all__ = ["Arrivals", "Watch", "names_of", "type_names"]
 
@@ -244,6 +244,31 @@ class Arrivals(Waiter, Generic[M]):
                 finally:
                     self._is_handing = False
             self._future.set_result(None)
+
+    def takes(self, frame: Frame) -> bool:
+        handle, future, kinds = self._handle, self._future, self._kinds
+        if handle is None or future is None or future.done() or self._is_handing:
+            return False
+        kind = kinds[0]
+        if len(kinds) > 1 or frame.type != kind.__name__ or frame.sender not in self.sources:
+            return False
+        if self._mailbox.holds(kind):
+            return False
+        self._is_handing = True
+        try:
+            message = self._mailbox.open(frame, kind)
+            if message is not None:
+                self._hear(frame.sender)
+                self._enough = handle(frame.sender, message)
+                if not self._enough and not self._is_over:
+                    return True
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        finally:
+            self._is_handing = False
+        return True
 
 
 class Watch(Waiter):

@@ -10,7 +10,7 @@ Nothing large is ever filled: operations on hollow arrays give hollow arrays, un
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import count
 from types import MethodType
 from typing import Any, TypeVar
@@ -229,15 +229,19 @@ def stand_ins(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     """Return the function that maps a job to what is run instead: its stand-in of the first of `kinds` that it has, or
     the job itself."""
 
+    @cache  # asked for with every job
+    def of(function: Callable[..., Any]) -> StandIn | None:
+        own = getattr(function, "stand_ins", {})
+        return next((own[kind] for kind in kinds if kind in own), None)
+
     def find(job: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(job, partial):
             inner = find(job.func)
             return job if inner is job.func else partial(inner, *job.args, **job.keywords)
-        own = getattr(job, "stand_ins", {})
-        found: StandIn | None = next((own[kind] for kind in kinds if kind in own), None)
-        if found is None:
-            return job
-        return partial(found, job.__self__) if isinstance(job, MethodType) else found
+        if isinstance(job, MethodType):
+            found = of(job.__func__)
+            return job if found is None else partial(found, job.__self__)
+        return of(job) or job
 
     return find
 

@@ -30,7 +30,6 @@ __all__ = [
     "Packet",
     "WireError",
     "altered",
-    "announces",
     "associated_data",
     "decode_body",
     "decode_frame",
@@ -44,6 +43,7 @@ __all__ = [
     "pack_frame",
     "packet_of",
     "payload_size",
+    "type_of",
     "unpack_frame",
 ]
 
@@ -193,7 +193,10 @@ def _content(value: Any) -> int:
     if type(value) in _HOLLOW:
         return 0
     if isinstance(value, list | tuple):
-        return sum(map(_content, value))
+        kinds = {*map(type, value)}
+        if kinds == {bytes}:  # keys and shares of many
+            return sum(map(len, value))
+        return 0 if kinds <= _HOLLOW else sum(map(_content, value))
     if isinstance(value, dict):
         return sum(map(_content, value)) + sum(map(_content, value.values()))
     if isinstance(value, msgspec.Struct):
@@ -334,9 +337,9 @@ def flip_bit(data: bytes, position: int) -> bytes:
     return bytes(flipped)
 
 
-def announces(frame: Frame) -> bool:
-    """True if messages of the frame's type announce."""
-    return _types[frame.type].announces
+def type_of(frame: Frame) -> type[Message]:
+    """The type of the frame's message."""
+    return _types[frame.type]
 
 
 def is_replaced(frame: Frame) -> bool:

@@ -108,6 +108,9 @@ class PairChannel:
                     plaintext = self._in.decrypt(nonce, sealed[NONCE_BYTES:], self._context + associated_data)
             except InvalidTag:
                 raise ValueError("the seal does not verify: altered on the way, or not from this sender") from None
+        if number == self._opened and self._ahead is None:  # most often
+            self._opened += 1
+            return plaintext
         if number < self._opened or (self._ahead is not None and number in self._ahead):
             raise ValueError(f"sealed message {number} came twice")
         self._take(number)
