@@ -463,14 +463,15 @@ class Dealt:
     async def reveal(self, me: Client, survivors: Sequence[str], deadline: float) -> None:
         """Answer an accepted U3: one share for each dealer, of its seed or of its dealt key."""
         # Shares of U3 were sent before the values that put it there; of the others, nothing more is to come.
-        await self.take_in(me, [name for name in survivors if name in self.holders], deadline / 2)
+        left, holders, of_key, of_seed = {*survivors}, {*self.holders}, slice(SHARE), slice(SHARE, 2 * SHARE)
+        await self.take_in(me, [name for name in survivors if name in holders], deadline / 2)
         count = sum(name in self.shares for name in survivors)
         if count < self.fewest:
             me.refuse(f"reveal shares: {count} survivors have dealt theirs among the same clients, not {self.fewest}")
             return
-        await self.take_in(me, [name for name in self.holders if name not in survivors], 0)
-        kinds = {name: slice(SHARE, 2 * SHARE) if name in survivors else slice(SHARE) for name in self.holders}
-        me.send(me.server, Revealed([self.shares.get(name, b"")[kind] for name, kind in kinds.items()]))
+        await self.take_in(me, [name for name in self.holders if name not in left], 0)
+        held = ((name in left, self.shares.get(name, b"")) for name in self.holders)
+        me.send(me.server, Revealed([shares[of_seed if stays else of_key] for stays, shares in held]))
         if self.then is not None:
             self.then(survivors)
 
