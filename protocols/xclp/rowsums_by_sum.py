@@ -204,11 +204,9 @@ def _masked(keys: Sequence[SignedKey], values: Sequence[Ring], blocks: Sequence[
 class RowsHelper(SumHelper):
     """The helper of row sums. The server sends it the number of words of each sum, which its clients decide."""
 
-    opens: type[Message] = WordsToSum
-
     def __init__(self, world: World, one: Chosen, patience: float, **access: Any) -> None:
         super().__init__(world, one.sum, lambda number: self._told.summed, patience, **access)
-        self._told = one
+        self.opens, self._told = WordsToSum, one
 
     async def serve(self, opened: Any) -> None:
         if not 0 < opened.count <= _MOST_WORDS:

@@ -76,13 +76,17 @@ def test_a_lost_helper_aborts_a_histogram_and_a_lost_client_breaks_no_promise(fo
     assert campaign(load(file), Plan(schedules=10, singles=False, seed=3)).failures == []
 
 
-def test_a_round_without_reports_is_refused_and_nothing_is_signed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_of_a_histogram_are_signed_where_the_scenario_says_so(folder: Path) -> None:
+    for identity, size in (("none", 32), ("signed", 96)):
+        scenario = load(folder / "histogram.toml", [*CALM, f"protocol.identity={identity}"])
+        signed = run(scenario, out=folder / identity)
+        types = {row.type: row.payload for row in byte_rows(signed.folder)}
+        assert types["HelperKey"] == size and predicted(signed.folder, types) == types
+        assert (signed.outcome, signed.equals_plaintext) == ("completed", True)
+
+
+def test_a_round_without_a_sum_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = folder / "histogram.toml"
-    signed = run(load(file, [*CALM, "protocol.identity=signed"]), out=folder / "signed")  # no key of the protocol
-    types = {row.type: row.payload for row in byte_rows(signed.folder)}
-    assert types["HelperKey"] == 32 and predicted(signed.folder, types) == types
     send = reports.Party._send_each
 
     def lying(me: Any, receivers: Any, message: Any, times: int = 1) -> None:
@@ -94,7 +98,7 @@ def test_a_round_without_reports_is_refused_and_nothing_is_signed(
     monkeypatch.setattr(reports.Party, "_send_each", lying)
     result = run(load(file, CALM), out=folder / "lying")
     assert (result.outcome, result.endings["helper"]) == (
-        "aborted", "the server sent invalid values: BatchOpened from server: round 7 has no reports"
+        "aborted", "the server sent invalid values: BatchOpened from server: round 7 has no sum"
     )  # fmt: skip
 
 

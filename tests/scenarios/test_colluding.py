@@ -48,7 +48,7 @@ def test_an_average_is_over_two_clients_more_than_may_collude(changes: list[str]
     with made("training-secure-average", *FEDAVG, *changes) as simulation:
         settings = simulation.server.settings
         assert settings.averaging.fewest(settings.min_clients) == fewest
-        assert [helper.least for helper in simulation._experiment.helpers] in ([], [fewest])
+        assert [one.sum.least_of(one.settings(1)) for one in simulation._experiment.helpers] in ([], [fewest])
     said = [note for note in notes(scenario) if "may collude with the server: a sum is" in note]
     assert len(said) == (fewest > 2) and all(str(fewest) in note for note in said)
 
