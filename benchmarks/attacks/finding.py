@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.scenarios.chaos.report_world import is_of_reports, perform_reports
+from tacit.scenarios.chaos.server import run_trial
 from tacit.scenarios.chaos.server_lies import Program, parse
-from tacit.scenarios.chaos.server_world import Miniature, perform
+from tacit.scenarios.chaos.server_world import Miniature
 from tacit.sim.streams import derive
 
 __all__ = ["Finding", "by_rank", "exposes", "randomness", "share"]
@@ -73,7 +73,7 @@ def exposes(miniature: Miniature, program: Program) -> bool:
 
     Raises RuntimeError if the program of a client fails.
     """
-    found = (perform_reports if is_of_reports(miniature) else perform)(miniature, program)
+    found = run_trial(miniature, program).outcome
     if found.failure:
         raise RuntimeError(f"a client of the miniature {miniature.label} failed: {found.failure}")
     return bool(found.exposed)

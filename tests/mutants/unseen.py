@@ -142,7 +142,7 @@ UNSEEN = (
     _bug(
         "a helper remembers the last basis only",
         "protocols/sums/reports.py",
-        "[*self.disk.get(_BASES, ()), opened.basis]",
+        "[*me.disk.get(_BASES, ()), opened.basis]",
         "[opened.basis]",
         "tests/attacks/test_reports.py::test_a_helper_releases_one_sum_for_a_basis_whatever_comes_in_between",
     ),
