@@ -248,8 +248,11 @@ def _compiled() -> Any:
 _EVENTS = _compiled()
 
 
-def use_compiled(kind: str, *types: type) -> None:
-    """Use the compiled methods of `types`, of the `kind` "link" or "network", if there are any."""
+def use_compiled(kind: str, *types: Any) -> None:
+    """Use the compiled methods of `types`, of the `kind` "link" or "network", if there are any.
+
+    Those of the network also take a function, `tacit.sim.digests.chained`.
+    """
     try:
         found = getattr(_EVENTS, f"{kind}_methods")(*types)
     except (AttributeError, TypeError, RuntimeError):

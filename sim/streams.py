@@ -83,6 +83,10 @@ def _sequence(key: bytes) -> np.random.SeedSequence:
     return np.random.SeedSequence(words.astype(np.uint32) if words[-1] else int.from_bytes(key))
 
 
+Mark = tuple[int, bytes]
+"""A place in the stream of a seeded `Entropy`."""
+
+
 @dataclass
 class Entropy:
     """Cryptographic randomness of one party for one purpose.
@@ -128,11 +132,11 @@ class Entropy:
         drawn, self._buffer = self._buffer[:count], self._buffer[count:]
         return drawn
 
-    def mark(self) -> tuple[int, "bytes"]:
+    def mark(self) -> Mark:
         """The place up to which was drawn, for `return_to`."""
         return self._counter, self._buffer
 
-    def return_to(self, mark: tuple[int, "bytes"]) -> None:
+    def return_to(self, mark: Mark) -> None:
         """Go on from an earlier `mark`: what was drawn behind it, and not used, is drawn again. The operating system's
         generator has no places, and goes on."""
         self._counter, self._buffer = mark
