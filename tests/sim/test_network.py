@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.sim.clock import in_python, is_compiled
 from tacit.sim.conditions import Conditions
 from tacit.sim.latency import parse_latency
 from tacit.sim.loop import SimLoop
@@ -20,6 +21,10 @@ from tacit.sim.wire import Frame, Ledger, Message, Packet, encode_body, pack_fra
 
 class NetworkParcel(Message):
     values: bytes
+
+
+class NetworkLetter(Message):
+    text: str
 
 
 def parcel(sender: str, receiver: str, size: int = 100) -> Packet:
@@ -344,3 +349,62 @@ def test_every_copy_is_delivered_lost_or_dropped(
         assert counts["deliver"] == len(schedule)
     if not loss or transport == "datagram":
         assert counts["send"] == len(schedule)
+
+
+PARTIES = ("server", "client/0", "client/1", "client/2")
+ACTS = st.tuples(
+    st.floats(0, 0.2),
+    st.sampled_from(["parcel", "parcel", "letter", "letter", "many", "fall", "rejoin", "pause", "resume"]),
+    st.sampled_from(PARTIES),
+    st.sampled_from(PARTIES),
+    st.integers(0, 3000),
+)
+
+
+def told(topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, acts: list[Any]) -> Any:
+    """What is told of a run with these acts, and what it leaves."""
+    world = World(topology)
+    world.trace = world.network._trace = Trace([world.events.append] if watched else [], hashed=hashed)
+    if not tapped:
+        world.taps.sent.clear()
+        world.taps.delivered.clear()
+    world.attach(*PARTIES, up=rate, down=rate)
+
+    def act(kind: str, one: str, other: str, size: int) -> None:
+        endpoint = world.endpoints[one]
+        if kind == "fall" and endpoint.alive:
+            endpoint.fall()
+        elif kind == "rejoin" and not endpoint.alive:
+            endpoint.rejoin()
+        elif kind == "pause" and endpoint.alive and not endpoint.paused:
+            endpoint.pause()
+        elif kind == "resume" and endpoint.paused:
+            endpoint.resume()
+        elif kind in ("parcel", "letter", "many") and one != other and endpoint.alive:
+            message = NetworkLetter("x" * size) if kind == "letter" else NetworkParcel(bytes(size))
+            body = encode_body(message)
+            frame = Frame(type(message).__name__, one, other, endpoint.incarnation, 1, size % 3, False, body)
+            step = ("network.step", "network.other")[size % 2]
+            world.network.send(pack_frame(frame, message, step, times=3 if kind == "many" else 1))
+
+    for when, *what in acts:
+        world.loop.env.at(when, partial(act, *what))
+    world.run(100.0)
+    hashes = world.trace.trace_hash, world.trace.shape_hash, world.trace.count
+    return hashes, world.events, world.received, world.ledger.rows(), world.ledger.bytes, world.network.in_flight
+
+
+@pytest.mark.skipif(not is_compiled(), reason="not compiled")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["star", "mesh"]), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0.0, 1e4, 1e6]),
+    st.lists(ACTS, max_size=25),
+)  # fmt: skip
+def test_compiled_ways_tell_the_same_as_those_in_python(
+    topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, acts: list[Any]
+) -> None:
+    compiled = told(topology, tapped, hashed, watched, rate, acts)
+    with in_python():
+        assert told(topology, tapped, hashed, watched, rate, acts) == compiled
+    assert not hashed or compiled[0][2] == 0 or compiled[0][0] != Trace().trace_hash
+    assert not watched or len(compiled[1]) == compiled[0][2]
