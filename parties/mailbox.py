@@ -13,7 +13,7 @@ Both kinds of waiting messages together are bounded for each sender: at most `MO
 also after what it follows was taken. Messages that are not ahead are not bounded here.
 """
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -122,13 +122,14 @@ class Mailbox:
         self.stamp = (0, 0)
         self._frames: dict[str, deque[Frame]] = {}
         self._replaced: dict[str, set[str]] = {}  # by type: all senders of frames that wait and may be replaced
-        self._ahead: Counter[str] = Counter()  # frames that were ahead when they arrived, by sender
-        self._bytes: Counter[str] = Counter()  # of their bodies
+        # Not Counters, which take several times as long to make: a mailbox is made for each client that wakes.
+        self._ahead: defaultdict[str, int] = defaultdict(int)  # frames that were ahead when they arrived, by sender
+        self._bytes: defaultdict[str, int] = defaultdict(int)  # of their bodies
         self._counted: set[int] = set()  # their identities
         self._taken: set[tuple[str, str]] = set()  # type and sender of messages of this stamp that others follow
         self.waiting: dict[Waiter, None] = {}  # in the order in which they began
         self._lanes: dict[str, dict[Waiter, None]] = {"": {}}  # the same, by `Waiter.lane`
-        self._ends: Counter[str] = Counter()  # how many of them a message of the type ends
+        self._ends: defaultdict[str, int] = defaultdict(int)  # how many of them a message of the type ends
         self._begun = 0
         self.rest: Rest | None = None  # of the owner, which goes on with the wait in which it rested
 

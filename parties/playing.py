@@ -22,9 +22,14 @@ async def play(parties: Sequence[Party | Registered[Any]], coordinator: Party, b
     """
     changed, latest, present = asyncio.Event(), dict[str, Device](), Present(parties)
 
+    lead = coordinator.device
+
     def watch(device: Device) -> None:
-        latest[device.name] = device
-        changed.set()
+        # While the coordinator works, only an error of another party matters: clients rest and wake all the time.
+        is_over = device is lead or not lead.alive or lead.finished
+        if is_over or (device.rest is None and device.party.failure is not None):
+            latest[device.name] = device
+            changed.set()
 
     always = [party.device for party in parties if not isinstance(party, Registered)]
     if begin is not None:

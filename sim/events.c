@@ -440,6 +440,19 @@ static int real(PyObject *object, Py_ssize_t place, double *value)
     return 0;
 }
 
+/* The same, of an integer, too, as the time is before the clock has moved. */
+static int real_or_whole(PyObject *object, Py_ssize_t place, double *value)
+{
+    PyObject *found = SLOT(object, place);
+    if (found == NULL || !PyLong_CheckExact(found))
+        return real(object, place, value);
+    *value = PyLong_AsDouble(found);
+    if (*value != -1.0 || !PyErr_Occurred())
+        return 0;
+    PyErr_Clear();
+    return -1;
+}
+
 static int set_real(PyObject *object, Py_ssize_t place, double value)
 {
     PyObject *number = PyFloat_FromDouble(value);
@@ -808,6 +821,8 @@ done:
     return found;
 }
 
+static PyObject *way_through(PyObject *way, PyObject *ignored);
+
 /* Passage.leave() */
 static PyObject *way_leave(PyObject *way, PyObject *ignored)
 {
@@ -841,8 +856,8 @@ static PyObject *way_arrive(PyObject *way, PyObject *ignored)
     if (link == NULL)
         return NULL;
     if (Py_TYPE(link) != link_type || (down = slot(link, link_down)) == NULL || Py_TYPE(down) != downlink_type
-        || !is_none(way, way_rates) || real(way, way_left, &left) || real(way, way_began, &began)) {
-        found = PyErr_Occurred() ? NULL : PyObject_CallOneArg(python_arrive, way);
+        || !is_none(way, way_rates) || real_or_whole(way, way_left, &left) || real_or_whole(way, way_began, &began)) {
+        found = PyErr_Occurred() ? NULL : down == Py_None ? way_through(way, NULL) : PyObject_CallOneArg(python_arrive, way);
     } else if ((size = slot(way, way_size)) != NULL && (lasted = PyFloat_FromDouble(left - began)) != NULL
                && (through = PyObject_GetAttr(way, name_through)) != NULL) {
         PyObject *given[] = {size, lasted, through};

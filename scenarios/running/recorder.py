@@ -131,6 +131,11 @@ class Recorder:
         self._writer = threading.Thread(target=self._write_now_and_then, name="recorder", daemon=True)
         self._writer.start()
 
+    @property
+    def keeps_contents(self) -> bool:
+        """True if contents of messages are stored, so that `tap` does anything."""
+        return bool(self._contents)
+
     def state(self) -> dict[str, Any]:
         """The numbers of rows, all of which are written first, and the waits that have not ended."""
         with self._lock:

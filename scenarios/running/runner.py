@@ -209,12 +209,11 @@ def _carry_out(
         record = folder.path / "run.sqlite"
         begins = about(scenario, name) | {"folder": str(folder.path.absolute())}
         files = {} if recorder else written_first(folder.path)
-        contents = _contents(scenario)
-        recorder = recorder or Recorder(record, contents=contents, about=begins, files=files)
+        recorder = recorder or Recorder(record, contents=_contents(scenario), about=begins, files=files)
         with interruption.raising():
             recording = recording_of(recorder, scenario.data.clients)
             sinks: list[Sink] = [recording, interruption, *([watch] if watch else [])]
-            taps = Taps(delivered=[recorder.tap] if contents else [], waits=[recording.wait])
+            taps = Taps(delivered=[recorder.tap] if recorder.keeps_contents else [], waits=[recording.wait])
             cautions(scenario)  # computed while the checked data are in memory; cached for the result
             simulation = Simulation(scenario, sinks=sinks, taps=taps, engine=scenario.engine, lasting=secret)
             _record_rounds(simulation, recorder)
