@@ -14,8 +14,6 @@ from tacit.sim.wire import Packet
 
 __all__ = ["Endpoint"]
 
-_EMPTY = ("arrivals", "sends")
-
 Name = tuple[str, ...]
 End = Link | Callable[[], object]
 Ends = Link | dict[Name, End] | None
@@ -61,12 +59,9 @@ class Endpoint:
     """
 
     __slots__ = (
-        "_down", "_env", "_factor", "_handled", "_handler", "_incoming", "_outgoing", "_rates", "_up", "alive",
-        "arrivals", "handles", "incarnation", "name", "paused", "receive", "sends",
+        "_arrivals", "_down", "_env", "_factor", "_handled", "_handler", "_incoming", "_outgoing", "_rates", "_sends",
+        "_up", "alive", "handles", "incarnation", "name", "paused", "receive",
     )  # fmt: skip
-
-    arrivals: list[Callable[[], object]]
-    sends: list[Callable[[], object]]
 
     def __init__(
         self, env: Environment, name: str, receive: Callable[[Packet], None], up: float = 0.0, down: float = 0.0,
@@ -84,16 +79,25 @@ class Endpoint:
         self._down: Downlink | None = None
         self._handled = None if handling is None or host is None else (handling, host, stretched)
         self._handler: Handler | None = None
+        self._arrivals: list[Callable[[], object]] | None = None
+        self._sends: list[Callable[[], object]] | None = None
         self._outgoing: Ends = None
         self._incoming: Ends = None
         self.handles = self._handled is not None
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _EMPTY:
-            raise AttributeError(f"an endpoint has no {name!r}")
-        value: list[Any] = []
-        setattr(self, name, value)
-        return value
+    @property
+    def arrivals(self) -> list[Callable[[], object]]:
+        """What to do with the packets that arrived during the pause, in order."""
+        if self._arrivals is None:
+            self._arrivals = []
+        return self._arrivals
+
+    @property
+    def sends(self) -> list[Callable[[], object]]:
+        """The sendings that wait for the end of the pause, in order."""
+        if self._sends is None:
+            self._sends = []
+        return self._sends
 
     def share(self, other: "Endpoint") -> None:
         """Use the rates of the `other` endpoint if they are equal."""
@@ -203,17 +207,7 @@ class Endpoint:
         self._up = self._down = None
         if self._handler is not None and self._handler.is_empty:
             self._handler = None
-        for name in _EMPTY:
-            if self._has(name) and not getattr(self, name):
-                delattr(self, name)
-
-    def _has(self, name: str) -> bool:
-        """True if the list `name` has been made."""
-        try:
-            object.__getattribute__(self, name)
-        except AttributeError:
-            return False
-        return True
+        self._arrivals, self._sends = self._arrivals or None, self._sends or None
 
     def state(self) -> list[Any]:
         """The state: incarnation, liveness, held-back packets, and what is in its uplink and downlink."""
@@ -225,7 +219,7 @@ class Endpoint:
         """True if the state is that of an unused endpoint."""
         if not self.alive or self.paused or self.incarnation != 1 or self._factor != 1.0:
             return False
-        if any(self._has(name) and getattr(self, name) for name in _EMPTY):
+        if self._arrivals or self._sends:
             return False
         if not (self._handler is None or self._handler.is_empty) or not (self._up is None or self._up.is_empty):
             return False
@@ -233,7 +227,7 @@ class Endpoint:
 
     def restore(self, state: list[Any]) -> None:
         """Continue from a `state`."""
-        self.incarnation, self.alive, self.paused, self.arrivals, self.sends, self._factor, up, down, handler = state
+        self.incarnation, self.alive, self.paused, self._arrivals, self._sends, self._factor, up, down, handler = state
         for part, own in ((self.up, up), (self.down, down), (self.handler, handler)):
             if part is not None and own is not None:
                 part.restore(own)
