@@ -12,6 +12,7 @@ from tacit.sim.conditions import CONNECTION, HEARTBEAT, Barrier
 from tacit.sim.faults import Crash, Crashed, Fired, Leave, LinkFault, PartyFault, Pause, Slow, optional, seconds
 from tacit.sim.handling import Handling
 from tacit.sim.machine import Host
+from tacit.sim.plain import Written
 from tacit.sim.trace import Event, Fact
 from tacit.sim.wire import Packet
 from tacit.sim.world import World
@@ -49,12 +50,9 @@ class Device:
     """
 
     __slots__ = (
-        "_after_pause", "_has_left", "_machine", "_make", "_party", "_processor", "_slowed", "_world", "disk",
-        "endpoint", "factory", "kind", "name", "observed", "pauses", "rest", "watcher",
+        "_after_pause", "_disk", "_has_left", "_machine", "_make", "_observed", "_party", "_processor", "_slowed",
+        "_world", "endpoint", "factory", "kind", "name", "pauses", "rest", "watcher",
     )  # fmt: skip
-
-    disk: dict[str, Any]
-    observed: dict[str, Any]
 
     def __init__(
         self,
@@ -71,6 +69,8 @@ class Device:
         self.rest = None if factory is None else Rest()
         self.watcher: Callable[[Device], None] = _nothing
         self._world, self._make = world, make
+        self._disk: dict[str, Any] | None = None
+        self._observed: dict[str, Any] | None = None
         self.endpoint = world.network.attach(name, self.receive, up, down, handling, host)
         self._processor = (cores, speed, host)
         self._machine: Machine | None = None
@@ -85,12 +85,23 @@ class Device:
             self._processor = other._processor
         self.endpoint.share(other.endpoint)
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("disk", "observed"):
-            raise AttributeError(f"a device has no {name!r}")
-        value: dict[str, Any] = {}
-        setattr(self, name, value)
-        return value
+    @property
+    def disk(self) -> dict[str, Any]:
+        """What survives a crash of the party, by name."""
+        if self._disk is None:
+            self._disk = {}
+        return self._disk
+
+    @disk.setter
+    def disk(self, stored: dict[str, Any]) -> None:
+        self._disk = stored
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """What the party stores for observers of a run, by name."""
+        if self._observed is None:
+            self._observed = {}
+        return self._observed
 
     @property
     def party(self) -> Any:
@@ -327,10 +338,13 @@ class Device:
 
     def program_state(self) -> Any:
         """The state of the party's program. For a resting party: its rest, its observed attributes and the device's."""
-        if self.rest is None:
+        rest = self.rest
+        if rest is None:
             return self.party.state()
-        observed = self._dictionary("observed") or {}
-        return [self.rest.state(), observed.get("ending"), None if self._is_new else self.state()]
+        ending = None if self._observed is None else self._observed.get("ending")
+        if ending is None and self._is_new:  # most often
+            return Written(["list", rest.written(), None, None])
+        return [rest.state(), ending, None if self._is_new else self.state()]
 
     def restore_program(self, state: Any) -> None:
         """Continue from a `program_state`; a resting party is prepared to begin again."""
@@ -349,16 +363,7 @@ class Device:
 
     @property
     def _is_new(self) -> bool:
-        used = self._slowed or self.pauses or self._after_pause or self._has_left
-        return not (used or self._dictionary("disk"))
-
-    def _dictionary(self, name: str) -> dict[str, Any] | None:
-        """The dictionary `name`; None while it was never used, which would take memory from now on."""
-        try:
-            found: dict[str, Any] = object.__getattribute__(self, name)
-        except AttributeError:
-            return None
-        return found
+        return not (self._slowed or self.pauses or self._after_pause or self._has_left or self._disk)
 
     def begin_again(self) -> None:
         """Begin the party's program at the place where it rested."""

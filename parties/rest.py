@@ -40,6 +40,11 @@ class Rest:
         """All fields except timer and wait."""
         return list(_stored(self))
 
+    def written(self) -> list[Any]:
+        """The `state` as a `tacit.sim.plain.Writer` converts it."""
+        since, until, number, attempt, step, known, *rest = _stored(self)
+        return ["list", since, until, number, attempt, str(step), _written(known), *rest]
+
     @classmethod
     def restored(cls, state: list[Any]) -> "Rest":
         """A rest from its `state`, without timer and wait."""
@@ -47,6 +52,11 @@ class Rest:
 
 
 _stored = attrgetter(*(field.name for field in fields(Rest)[:-2]))
+
+
+@cache
+def _written(incarnations: tuple[tuple[str, int], ...]) -> list[Any]:
+    return ["tuple", *(["tuple", name, number] for name, number in incarnations)]
 
 
 @cache

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 
-__all__ = ["Named", "NotPlain", "Reader", "Spilled", "Writer", "packed", "pieces"]
+__all__ = ["Named", "NotPlain", "Reader", "Spilled", "Writer", "Written", "packed", "pieces"]
 
 
 class NotPlain(Exception):
@@ -133,6 +133,15 @@ _UNSET = ["unset"]
 _AS_THEY_ARE = frozenset((type(None), bool, int, float, str, bytes))
 
 
+class Written:
+    """A `value` that is what a `Writer` makes of some object, for states of which there are very many."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Writer:
     """Converts objects to plain data: `known` ones by their names, those of `kinds` by their fields.
 
@@ -153,6 +162,8 @@ class Writer:
         kind: Any = type(value)
         if kind in _AS_THEY_ARE:
             return value
+        if kind is Written:
+            return value.value
         if kind is list or kind is tuple:  # the most there is, and never known by name
             if len(value) >= _MANY:
                 return packed(chain((kind.__name__,), map(self.write, value)))
@@ -162,6 +173,10 @@ class Writer:
             if len(value) >= _MANY:
                 return packed(chain(("dict",), map(self._write_all, value.items())))
             return ["dict", *map(self._write_all, value.items())]
+        if kind in self._kinds and _is_value(kind):  # never known by name
+            fields = msgspec.structs.astuple(value)
+            if _VALUES.issuperset(map(type, fields)):
+                return ["value", self._kinds[kind], *fields]
         if isinstance(value, np.generic) and not isinstance(value, np.void):
             value = value.item()
         if isinstance(value, str):
@@ -187,10 +202,6 @@ class Writer:
             if type(value.__self__) in self._kinds:
                 return ["method of", self._number(value.__self__), value.__name__]
         if kind in self._kinds:
-            if _is_value(kind):
-                fields = [getattr(value, name) for name in _fields(kind)]
-                if all(type(field) in _VALUES for field in fields):
-                    return ["value", self._kinds[kind], *fields]
             return ["object", self._number(value)]
         raise NotPlain(f"{value!r}")
 
