@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from tacit.sim.downlink import Downlink
 from tacit.sim.latency import parse_latency
 from tacit.sim.link import PACKET, Link
 from tacit.sim.loop import SimLoop
+from tacit.sim.streams import child
 
 Arrival = tuple[str, float]
 
@@ -281,3 +282,19 @@ def test_a_downlink_that_was_used_is_no_new_one() -> None:
     assert env.now == 2.0
     assert down.is_empty
     assert not down.is_new
+
+
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=6), st.sampled_from(["lognormal:40ms,0.3", "30ms"]), st.booleans()
+)
+def test_a_link_that_is_made_again_continues_its_delays(lives: list[int], latency: str, shaken: bool) -> None:
+    conditions = {"jitter": 0.01} if shaken else {}
+    whole = World().link(latency, **conditions)
+    expected, found = [whole.draw() for _ in range(sum(lives))], list[float]()
+    for count in lives:
+        again = World().link(latency, **conditions)
+        again.go_on(len(found))
+        found += [again.draw() for _ in range(count)]
+    assert found == expected
+    if not shaken:
+        assert found == list(islice(parse_latency(latency).stream(lambda: child(1, "link", number=0)), len(found)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.sim.streams import Entropy, child, derive, generator
+from tacit.sim.streams import Entropy, child, derive, for_once, generator
 
 names = st.lists(st.text(max_size=8), max_size=4)
 
@@ -164,3 +164,10 @@ def test_entropy_goes_on_from_a_mark() -> None:
     drawn = system.bytes(16)
     system.return_to(mark)
     assert system.bytes(16) != drawn
+
+
+@given(st.integers(0), names, st.integers(0, 5), st.integers(0, 40))
+def test_a_generator_for_once_draws_as_the_child_does(seed: int, path: list[str], number: int, before: int) -> None:
+    for_once(seed, "another", number=0).integers(10, size=before, dtype=np.uint32)  # which leaves half a word behind
+    once, whole = for_once(seed, *path, number=number), child(seed, *path, number=number)
+    assert once.standard_normal(9).tolist() == whole.standard_normal(9).tolist()
