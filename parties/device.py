@@ -196,8 +196,10 @@ class Device:
         """Continue the party from where it rests, because something concerns it now."""
         rest = self.rest
         if rest is not None and rest.idle and self.factory is not None:
-            party = self.party
-            party.recall(rest)
+            made = self._party  # for inspection
+            party = self.party  # a new one recalls its rest
+            if made is not None:
+                made.recall(rest)
             self.rest = None
             self.factory.woke(self)
             party.go_on(rest.number)

@@ -160,9 +160,12 @@ class Party(Lifecycle):
         This needs a device that can make the party again, and no other activity of the party. `until` is the end of its
         patience.
         """
-        device, mailbox, old = self.device, self._mailbox, self._mailbox.rest
+        device, mailbox = self.device, self._mailbox
+        if device.factory is None or len(mailbox):  # most often
+            return False
+        old = mailbox.rest
         beats = self.world.watching is not None and self.world.watching.kind == HEARTBEAT
-        if device.factory is None or beats or len(mailbox) or device.pauses or not (old is None or old.in_time):
+        if beats or device.pauses or not (old is None or old.in_time):
             return False
         known = interned(tuple(self.incarnations.items()))
         number = hash(self._task)

@@ -114,7 +114,8 @@ def _lognormal(text: str) -> Draw:
     median, sigma = duration(median_text), float(sigma_text)
     if not (median > 0 and 0 <= sigma <= 10):
         raise ValueError("the median must be > 0 and sigma a number from 0 to 10")
-    return lambda rng, count: rng.lognormal(math.log(median), sigma, count)
+    mean = math.log(median)
+    return lambda rng, count: rng.lognormal(mean, sigma, count)
 
 
 def _uniform(text: str) -> Draw:
