@@ -23,7 +23,7 @@ Ends = Link | dict[Name, End] | None
 def _with(ends: Ends, name: Name, end: End) -> Ends:
     if ends is None:
         return end if isinstance(end, Link) else {name: end}
-    several = {ends.ends: ends} if isinstance(ends, Link) else ends
+    several: dict[Name, End] = {ends.ends: ends} if isinstance(ends, Link) else ends
     several[name] = end
     return several
 

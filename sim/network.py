@@ -214,7 +214,7 @@ class LinkNetwork:
         """Free an idle link, keeping the number of its draws."""
         near, far = key = link.ends
         self._draws.keep(near, far, link.draws)
-        del self._links[key]
+        del self._links[near, far]
         self._endpoints[near].remove_outgoing(key)
         self._endpoints[far].remove_incoming(key)
 
