@@ -77,11 +77,29 @@ def _has_examples_of_profile(item: pytest.Item) -> bool:
     return own is not None and own.max_examples == settings.get_profile("long").max_examples
 
 
+_OF_LONG_TESTS = ("mark.long", "hypothesis")
+"""What stands in a file with long tests, or in a conftest.py that marks those of its folder."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files without long tests for the long tests: each worker would take seconds for half of them."""
+    left_out = is_long(config) and collection_path.match("test_*.py") and not _names_long_tests(collection_path)
+    return True if left_out else None
+
+
+def _names_long_tests(file: Path) -> bool:
+    """Return true if the text of a file of tests, or that of its folder's conftest.py, says that it has long tests."""
+    texts = (path.read_text(encoding="utf-8") for path in (file, file.with_name("conftest.py")) if path.exists())
+    return any(word in text for text in texts for word in _OF_LONG_TESTS)
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if is_long(config):
         for item in filter(_has_examples_of_profile, items):
             item.add_marker("long")
+    for file in {item.path for item in items if item.get_closest_marker("long")}:
+        assert _names_long_tests(file), f"{file} is not read for the long tests: write pytest.mark.long in it"
     places = {name: place for place, name in enumerate(_LONGEST_OF_LONG if is_long(config) else _LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 

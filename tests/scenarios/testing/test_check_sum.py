@@ -230,9 +230,10 @@ WEAKENED = [second_survivors, masks_in_every_attempt, mask_reused, too_few_clien
 @pytest.mark.long
 @pytest.mark.parametrize("plant", WEAKENED, ids=lambda plant: plant.__name__)
 def test_a_weakened_sum_is_caught(plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one of these cases at least: the first that fails ends the test."""
     plant(monkeypatch)
-    cases = ["masks are random", "refuses a second sum", "lying server", "lying server with colluding clients"]
-    assert checked("secure", only=cases).failed
+    cases = ("masks are random", "refuses a second sum", "lying server", "lying server with colluding clients")
+    assert any(checked("secure", only=[case]).failed for case in cases)
 
 
 # --- the interface
