@@ -19,7 +19,11 @@ from loky.backend.process import LokyProcess
 from tacit.sim.compute import ONE_THREAD, interrupts_held_back, preloaded
 from tacit.sim.pool_worker import Order, serve
 
-__all__ = ["Server", "server", "start_early"]
+__all__ = ["IDLE", "Server", "server", "start_early"]
+
+
+IDLE = 60.0
+"""The seconds after which an unused server ends."""
 
 
 class Server:
@@ -32,7 +36,7 @@ class Server:
         for tracker in (standard_tracker, resource_tracker):  # a start lets interrupts through again
             tracker.ensure_running()
         self._control, theirs = multiprocessing.Pipe()
-        self._process = LokyProcess(target=serve, args=(theirs,), daemon=True, env=ONE_THREAD | _KEEP_MEMORY)
+        self._process = LokyProcess(target=serve, args=(theirs, IDLE), daemon=True, env=ONE_THREAD | _KEEP_MEMORY)
         with interrupts_held_back():  # inherited by all workers: what Ctrl-C means is for this process to decide
             self._process.start()
         theirs.close()

@@ -23,10 +23,6 @@ from tacit.sim.pool_memory import Packed, Place, SharedMemory, pack, unpack
 
 __all__ = ["Done", "Order", "begin_worker", "serve"]
 
-
-IDLE = 60.0
-"""The seconds after which an unused server ends."""
-
 Order = tuple[str, Any]
 """An order to the server: ``answer``; ``import`` modules; ``begin`` and ``end`` a pool; ``fork`` a worker for it."""
 
@@ -34,10 +30,11 @@ Done = tuple[int, float, bool, Packed, list[Place]]
 """The number of a job, its seconds, true for a result and false for an error, the packed value, and its places."""
 
 
-def serve(control: Connection) -> None:
-    """Carry out the orders that arrive, until the process that gives them is gone."""
+def serve(control: Connection, idle: float = 60.0) -> None:
+    """Carry out the orders that arrive, until the process that gives them is gone, or for `idle` seconds without a
+    pool."""
     workers: dict[int, list[int]] = {}  # of each pool
-    while control.poll(None if workers else IDLE):
+    while control.poll(None if workers else idle):
         try:
             kind, what = control.recv()
             if kind == "answer":

@@ -16,7 +16,7 @@ from hypothesis import settings
 from tacit.scenarios.files import plugins
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.process import spare_for_good
-from tacit.sim import plugged
+from tacit.sim import plugged, pool_server
 from tests import leftovers
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
@@ -30,6 +30,9 @@ gc.disable()  # until the tests begin, because imported modules and collected te
 settings.register_profile("fast", deadline=None, max_examples=30)
 settings.register_profile("long", deadline=None, max_examples=120)
 settings.load_profile("fast")
+
+# A server of pools that ended between two files would import torch again for the second one.
+pool_server.IDLE = 3600.0
 
 os.environ.pop("COLUMNS", None)  # the width of the window in which the workers were started
 

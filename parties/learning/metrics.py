@@ -18,6 +18,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,19 @@ def counts_of(found: NDArray[Any], labels: NDArray[Any], classes: int) -> NDArra
 
 def of_classes(counts: NDArray[np.int64]) -> dict[str, float]:
     """Accuracy, balanced accuracy and macro F1 from counts (C, C); {} without points."""
+    compute = _of_classes if len(counts) <= _FEW else _of_classes.__wrapped__
+    return dict(compute(counts.astype(np.int64).tobytes(), len(counts)))
+
+
+_FEW = 32
+"""The most classes whose tables of counts are kept beside their metrics."""
+
+
+@lru_cache(maxsize=256)  # scikit-learn takes milliseconds, and a result asks for the same counts several times
+def _of_classes(counts: bytes, classes: int) -> dict[str, float]:
     from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
-    true, found, weights = _cells(counts)
+    true, found, weights = _cells(np.frombuffer(counts, np.int64).reshape(classes, classes))
     if not len(true):
         return {}
     with warnings.catch_warnings():
