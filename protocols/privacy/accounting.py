@@ -87,6 +87,7 @@ def federated_gaussian(multiplier: float, cohort: int, clients: int, rounds: int
     return min(_epsilon(_federated(multiplier, one, clients, rounds), delta, _orders(one, clients)) for one in drawn)
 
 
+@lru_cache(1024)  # a search of tens of accounts; the checks of a run ask for it, and the run does
 def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: float) -> float:
     """The least multiplier >= 0.01 for which `federated_gaussian` is at most `epsilon`; 0 for an infinite `epsilon`."""
 
@@ -101,11 +102,13 @@ def noise_for(epsilon: float, cohort: int, clients: int, rounds: int, delta: flo
     return least(cohort) if hidden <= epsilon else known
 
 
+@lru_cache(1024)
 def votes_noise_for(epsilon: float, queries: int, delta: float) -> float:
     """The least sigma >= 0.01 for which `noisy_max_queries` is at most `epsilon`; 0 for an infinite `epsilon`."""
     return _least(epsilon, delta, queries, lambda sigma: _queries(sigma, queries))
 
 
+@lru_cache(1024)
 def laplace_noise_for(epsilon: float, queries: int, delta: float) -> float:
     """The least scale >= 0.01 for which `laplace_queries` is at most `epsilon`, by Renyi accounting or addition; 0 for
     inf."""
