@@ -28,7 +28,7 @@ gc.disable()  # until the tests begin, because imported modules and collected te
 # The time of an example depends on the machine. A property that gives no number of examples itself is tried with few,
 # and with many by the long tests, which know it by this number.
 settings.register_profile("fast", deadline=None, max_examples=30)
-settings.register_profile("long", deadline=None, max_examples=120)
+settings.register_profile("long", deadline=None, max_examples=90)
 settings.load_profile("fast")
 
 # A server of pools that ended between two files would import torch again for the second one.

@@ -72,15 +72,16 @@ def test_the_configurations_cover_every_protocol_topology_and_transport() -> Non
 
 @pytest.mark.long
 def test_all_configurations_keep_their_promises() -> None:
-    """The beginning of the hour of `make chaos`: two mixtures for each configuration, always the same."""
+    """The beginning of the hour of `make chaos`, always the same: a mixture for each configuration, and another one for
+    half of them."""
     found = BroadFindings({}, [])
-    plan = Broad(schedules=2 * len(CONFIGURATIONS), seed=20261122, jobs=os.cpu_count() or 1)
+    plan = Broad(schedules=3 * len(CONFIGURATIONS) // 2, seed=20261122, jobs=os.cpu_count() or 1)
     broad_campaign(CONFIGURATIONS, plan, lambda *_: None, found)
     broken = [f"{name}: {verdict_line(one)}" for name, runs in found.runs.items() for one in runs if one.broken]
     assert not broken, "\n".join(broken)
     assert not found.useless
     struck = [one for one in found.verdicts if one.faults]
-    assert sum(one.faults_fired > 0 for one in struck) > 0.85 * len(struck) > 0.85 * 1.9 * len(CONFIGURATIONS)
+    assert sum(one.faults_fired > 0 for one in struck) > 0.85 * len(struck) > 0.85 * 1.4 * len(CONFIGURATIONS)
 
 
 def test_configurations_take_turns_and_the_seed_determines_all_runs() -> None:
