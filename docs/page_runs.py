@@ -13,11 +13,13 @@ Blocks of python, and `tacit` in blocks of sh, start warm (`tests.warm`): import
 many.
 """
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -51,9 +53,27 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
 
 
+_cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+_turns = itertools.count(os.getpid())
+_of_thread = threading.local()
+
+
+def one_core() -> dict[str, str]:
+    """The variable by which what this thread starts warm runs on one core, which is the thread's own.
+
+    Commands then compute in their own process. Otherwise each starts further ones, which import as much as it does,
+    while other pages need the other cores.
+    """
+    if not _cores:
+        return {}
+    if not hasattr(_of_thread, "core"):
+        _of_thread.core = _cores[next(_turns) % len(_cores)]
+    return {warm.CORE: str(_of_thread.core)}
+
+
 def run_block(block: Block, folder: Path, imported: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Run a block in `folder`, whose processes have `imported` these modules when they start."""
-    shell, variables = warm.shell(*imported), environment()
+    shell, variables = warm.shell(*imported), environment() | one_core()
     variables["PATH"] = os.pathsep.join((str(shell.folder), variables["PATH"]))
     if block.language == "python":
         (folder / "example.py").write_text(block.text, encoding="utf-8")

@@ -25,7 +25,7 @@ FAST = {
 """The budgets of ``make test``, in seconds."""
 
 LONG = {
-    TOP: 280, "attacks": 30, "benchmarks": 50, "chaos": 480, "deployed": 190, "fuzz": 50, "mutants": 10, "on_ray": 80,
+    TOP: 280, "attacks": 30, "benchmarks": 50, "chaos": 400, "deployed": 190, "fuzz": 50, "mutants": 10, "on_ray": 80,
     "parties": 15, "plugins": 140, "protocols": 225, "scenarios": 600, "sim": 35, "wheel": 110,
 }  # fmt: skip
 """The budgets of ``make test-long``, in seconds."""

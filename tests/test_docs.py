@@ -260,15 +260,18 @@ def test_the_output_of_a_block_is_below_the_block(tmp_path: Path) -> None:
     assert made.count("hidden") == 1
 
 
-FEWER_ROUNDS = {"tacit sweep presence": 4, "tacit sweep value-bits": 2}
-"""Tables that show the effect of many rounds, with the number of rounds after which the test ends them."""
+SMALLER = {
+    "tacit sweep presence": ("training.rounds=4", "training.epochs=1"),
+    "tacit sweep value-bits": ("training.rounds=2",),
+}
+"""Tables that show the effect of many rounds, with the changes with which the test makes them."""
 
 
 def shortened(text: str) -> str:
-    """The commands of a block with at most two seeds, and with fewer rounds for long tables."""
+    """The commands of a block with at most two seeds, and with fewer rounds and epochs for long tables."""
     text = re.sub(r"--seeds ([3-9]|\d\d+)\b", "--seeds 2", text)
-    for command, rounds in FEWER_ROUNDS.items():
-        text = text.replace(f"{command} ", f"{command} --set training.rounds={rounds} ")
+    for command, changes in SMALLER.items():
+        text = text.replace(f"{command} ", " ".join((command, *(f"--set {one}" for one in changes), "")))
     return text
 
 

@@ -29,10 +29,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["LEARNING", "Process", "Shell", "build_commands_once", "run", "shell"]
+__all__ = ["CORE", "LEARNING", "Process", "Shell", "build_commands_once", "run", "shell"]
 
 LEARNING = ("sklearn.tree", "torch")
 """Libraries that parties learn with, which take seconds to import."""
+
+CORE = "TACIT_TESTS_CORE"
+"""The variable with the number of the only core that a warm process may use. It does not see the variable."""
 
 Words = Sequence[str | Path]
 
@@ -263,6 +266,8 @@ def _begin(streams: Sequence[int], arguments: list[str], cwd: str, env: dict[str
         os.dup2(file, place)
         os.close(file)
     os.chdir(cwd)
+    if (core := env.pop(CORE, None)) is not None:
+        os.sched_setaffinity(0, {int(core)})
     os.environ.clear()
     os.environ.update(env)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
