@@ -16,7 +16,7 @@ from hypothesis import settings
 from tacit.scenarios.files import plugins
 from tacit.scenarios.running import outlook
 from tacit.scenarios.running.process import spare_for_good
-from tacit.sim import plugged, pool_server
+from tacit.sim import engines, plugged, pool_server
 from tests import leftovers
 from tests.browser import Browser, needed
 from tests.budgets import Meter, is_long
@@ -137,6 +137,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _reads_trees(item: pytest.Item) -> bool:
     return item.nodeid.partition("::")[0] in READERS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def inline_by_default() -> Iterator[None]:
+    """Let ``engine = "auto"`` be ``inline`` in this process, as on one core. Tests of pools name the engine.
+
+    A pool takes the short runs of most tests longer than they compute, and starts a process that imports torch.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "cores", lambda: 1)
+        yield
 
 
 _TRIALS = dict(outlook._TRIALS)

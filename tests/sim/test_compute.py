@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tacit.sim import engines
 from tacit.sim.clock import Environment
 from tacit.sim.compute import (
     Computing,
@@ -347,6 +348,17 @@ def test_a_job_begun_ahead_changes_neither_result_nor_trace(foreseen: Any, jobs:
 def test_unknown_engines_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no engine; allowed: auto, inline, pool:N"):
         make_engine(text)
+
+
+@pytest.mark.parametrize(("cores", "name"), [(1, "inline"), (3, "pool:3")])
+def test_the_engine_auto_has_a_worker_for_each_of_several_cores(
+    cores: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "cores", lambda: cores)
+    engine = make_engine("auto")
+    if isinstance(engine, Pool):
+        engine.close()
+    assert engine.name == name
 
 
 def test_engines_are_made_by_name() -> None:
