@@ -2,7 +2,8 @@
 
 Such a process does the same as ``python ARGUMENTS`` with its arguments, streams, folder and variables, and ends by the
 same signals with the same codes. Python's decisions at startup are already made: the locale, the hash seed, the
-imported modules. Tests of these start Python itself.
+imported modules. Tests of these start Python itself. The engine ``auto`` is ``inline``, as on one core: a pool would
+start cold. Tests of pools name the engine.
 
 A `shell` can start such processes, too.
 """
@@ -249,6 +250,7 @@ def _serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 def _import() -> None:
     """Import the modules that the commands and the public interface use."""
+    import_module("tacit.sim.engines").cores = lambda: 1
     tacit = import_module("tacit")
     for name in tacit.__all__:
         getattr(tacit, name)
