@@ -453,6 +453,12 @@ def test_a_report_that_is_prepared_twice_is_found(monkeypatch: pytest.MonkeyPatc
 REPORTS = [*dict.fromkeys(PLANTED_IN_REPORTS.values())]
 
 
+def is_about_signed_reports(program: Program) -> bool:
+    """True for a single lie that only the sweep of signed reports has."""
+    (lie,) = program
+    return isinstance(lie, Lie) and (lie.message, lie.kind) == ("ReportsWanted", "other")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(REPORTS)), ids=[one.label for one in REPORTS])
 def test_unchanged_reports_show_no_weakening(turn: int) -> None:
@@ -460,8 +466,8 @@ def test_unchanged_reports_show_no_weakening(turn: int) -> None:
     share the messages."""
     honest = run_trial(REPORTS[turn], ())
     programs = [*programs_of(honest, Sweep(schedules=6, quick=True))]
-    single = [one for one in programs if len(one) == 1]
-    tried = [*(one for one in programs if len(one) > 1), *single[turn :: len(REPORTS)]]
+    single = [one for one in programs if len(one) == 1 and not is_about_signed_reports(one)]
+    tried = [*(one for one in programs if one not in single), *single[turn :: len(REPORTS)]]
     found = [run_trial(honest.sum, one) for one in tried]
     assert not [one.broken for one in found if one.broken]
     assert sum(one.outcome.relations for one in found) > 5 * len(found), "the aggregators receive reports"
