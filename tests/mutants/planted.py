@@ -122,8 +122,8 @@ PLANTED = (
     Bug(
         "a share of the seed is revealed of one who was lost",
         "protocols/sums/dealing.py",
-        "slice(SHARE, 2 * SHARE) if name in survivors else",
-        "slice(SHARE, 2 * SHARE) if name in self.names else",
+        "held = ((name in left, ",
+        "held = ((name in self.names, ",
         "fedavg, secure, star",
         ("tests/protocols/test_secure_sum.py", "tests/protocols/test_rowsums_shamir.py"),
     ),

@@ -1,7 +1,7 @@
 """Values that parties compare: in a prediction each is unlike the others wherever those of a run differ.
 
 One test for each comparison: of the values that begin a client's rounds (`refusal.may_answer`), and of the bases of the
-batches that a helper releases (`reports.Helper`).
+batches that a helper releases (`reports.Reports`).
 """
 
 from contextlib import closing
@@ -61,13 +61,13 @@ def test_each_round_of_a_prediction_begins_with_a_value_of_its_own(name: str, mo
 
 
 def test_each_batch_of_a_prediction_has_a_basis_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    released, problem = [], reports.Helper._problem
+    released, problem = [], reports.Reports._problem
 
-    def compared(self: Any, wanted: Any, nonces: Any, basis: bytes) -> str:
+    def compared(self: Any, me: Any, settings: Any, wanted: Any, nonces: Any, basis: bytes) -> str:
         released.append(basis)
-        return problem(self, wanted, nonces, basis)
+        return problem(self, me, settings, wanted, nonces, basis)
 
-    monkeypatch.setattr(reports.Helper, "_problem", compared)
+    monkeypatch.setattr(reports.Reports, "_problem", compared)
     assert predict_run(averages("fedavg", "prio3")).outcome == "completed"
     assert len(set(released)) == len(released) == ROUNDS
 

@@ -156,4 +156,4 @@ def test_the_oracle_imports_no_module_of_tacit():
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported == {"collections", "dataclasses", "math", "numpy", "scipy", "typing"}
+    assert imported == {"collections", "concurrent", "dataclasses", "math", "numpy", "os", "scipy", "typing"}
