@@ -66,7 +66,7 @@ class Histogram(Phase):
         epsilon = self.epsilon(keys)
         if epsilon is None:
             return None
-        if (one := SUMS.get(self.sum)) is None or not one.adds_helpers_noise:
+        if (one := SUMS.get(self.sum)) is None or not one.noises_counts():
             raise ValueError(f'sum(={self.sum!r}) has no aggregators that add noise; use sum = "prio3".')
         if not 0 < epsilon < math.inf:
             raise ValueError(f"epsilon(={epsilon}) of the part {self.name} must be > 0 and finite.")
@@ -112,7 +112,7 @@ class Histogram(Phase):
 
     async def client(self, me: Client, keys: Any, group: Any, public: NDArray[np.float64]) -> None:
         category = self.category(keys, me.shard, public)
-        one = self.chosen(getattr(me, "tables", None), getattr(me, "called", 0))
+        one = me.sums[self.name]  # type: ignore[attr-defined]
         if one.sum.proves:
             await one.contribute(me, None if category is None else int(category))
             return
@@ -122,7 +122,7 @@ class Histogram(Phase):
         await one.contribute(me, counts)
 
     async def server(self, me: Server, keys: Any, group: Any, found: Mapping[str, Found]) -> Found:
-        total = await self.chosen(getattr(me, "tables", None), len(me.clients)).total(me, group.names)
+        total = await me.sums[self.name].total(me, group.names)  # type: ignore[attr-defined]
         counted = total.ring.astype(np.int64)
         counts = np.zeros(counted.shape, np.int64) if isinstance(counted, HollowArray) else counted
         return Found(total.contributors, np.asarray(self.result(keys, counts), np.float64))

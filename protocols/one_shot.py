@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,7 @@ from tacit.protocols.declaration import Declaration
 from tacit.protocols.experiment.experiment import Parts, Setting, Tables
 from tacit.protocols.experiment.simulated import Ended, Ending, Simulated
 from tacit.protocols.histogram import Histogram, NoisyHistograms
+from tacit.protocols.identities import is_signed
 from tacit.protocols.outcome import Abort, Reason, require, server_lost_at
 from tacit.protocols.own_classes import place_of
 from tacit.protocols.parts import (
@@ -221,6 +222,9 @@ class Phases(Declaration):
         if len(shards) < keys.min_clients:
             problem = f"{len(shards)} is too small; allowed: {keys.min_clients} (protocol.min_clients) or more"
             raise Problem("data.clients", problem)
+        if is_signed(tables) and not self.signs(tables):
+            problem = f'"signed" does not go with {self.name}: its set-up and the sums with keys of it are not signed'
+            raise Problem("protocol.identity", f'{problem}; allowed: "none", or a sum with a set-up of its own')
         for one in self.sums(tables, len(shards)):
             if one.colluding and one.fewest > len(shards):
                 problem = f"C = {one.colluding} of {len(shards)} clients may collude with the server, and a sum needs "
@@ -230,6 +234,10 @@ class Phases(Declaration):
         except Problem as error:
             raise Problem(error.key if "." in error.key else f"protocol.{error.key}", error.problem) from None
         super().check_data(tables, parts, shards, in_memory=in_memory)
+
+    def signs(self, tables: Tables) -> bool:
+        """True if parties can sign: in the sums that have a set-up of their own."""
+        return not self.agrees
 
     def takings(
         self, tables: Tables, parts: Parts, shards: Mapping[str, Shard]
@@ -409,15 +417,22 @@ class OneShot(Phases):
         return [(self.whole[:1], among), ((Stated(own, self.between_clients),), among)]
 
 
+NO_SUMS: Mapping[str, Chosen] = MappingProxyType({})
+"""The sums of a protocol whose parts choose none."""
+
+
 class OneShotClient(CalledClient):
-    """A client of a `protocol` with its `keys`. `called`: how many clients are called; 0: as many as take part."""
+    """A client of a `protocol` with its `keys`. `called`: how many clients are called; 0: as many as take part.
+
+    `sums`: as of the server.
+    """
 
     def __init__(
         self, world: World, name: str, shard: Shard, protocol: Phases, keys: Any, called: int = 0, tables: Any = None,
-        **access: Any,
+        sums: Mapping[str, Chosen] = NO_SUMS, **access: Any,
     ) -> None:  # fmt: skip
         super().__init__(world, name, shard, protocol.patience * duration(keys.deadline), **access)
-        self.protocol, self.keys, self.called, self.tables = protocol, keys, called, tables
+        self.protocol, self.keys, self.called, self.tables, self.sums = protocol, keys, called, tables, sums
         self.call = setup.RoundStart if protocol.agrees else RoundOpens
 
     def send_each(self, receivers: Iterable[str], message: Message) -> None:
@@ -457,7 +472,7 @@ def _numbers_in(values: bytes, part: Phase) -> NDArray[np.float64]:
 
 class OneShotServer(OnceServer):
     """The server of a `protocol`. `found`: the result of each part, by its name; `aborted`: the reason if parts are
-    missing.
+    missing. `sums`: the sums that parts choose, by the part's name, with the identities of the run.
 
     It also reports the result of each part.
     """
@@ -465,10 +480,11 @@ class OneShotServer(OnceServer):
     aborted = ""
 
     def __init__(
-        self, world: World, clients: Sequence[str], protocol: Phases, keys: Any, tables: Any = None, **access: Any
-    ) -> None:
+        self, world: World, clients: Sequence[str], protocol: Phases, keys: Any, tables: Any = None,
+        sums: Mapping[str, Chosen] = NO_SUMS, **access: Any,
+    ) -> None:  # fmt: skip
         super().__init__(world, clients, **access)
-        self.protocol, self.keys, self.tables = protocol, keys, tables
+        self.protocol, self.keys, self.tables, self.sums = protocol, keys, tables, sums
         self.found: dict[str, Found] = {}
         self._out: set[str] = set()
 
@@ -624,14 +640,23 @@ def _sets_up(part: Phase) -> bool:
     return bool(named) and not getattr(SUMS.get(named), "proves", False)
 
 
-def helpers_of(setting: Setting, protocol: Phases) -> tuple[Party, ...]:
-    """The helper of the parts of a `protocol`, each of which is a round; () if none needs one."""
-    keys, called, tables = setting.keys, len(setting.shards), setting.tables
-    deadline, access = duration(keys.deadline), setting.access(HELPER)
-    patience = protocol.waits(tables) * deadline
+def chosen_in(setting: Setting, protocol: Phases) -> dict[str, Chosen]:
+    """The sums that parts of a `protocol` choose, by the part's name.
+
+    They are made when parties are: with the identities that these are given (`identities.given`).
+    """
+    tables, called = setting.tables, len(setting.shards)
+    own = (part for part in protocol.parts if isinstance(part, SecureSum | Histogram))
+    return {part.name: one for part in own if (one := part.chosen(tables, called)) is not None}
+
+
+def helpers_of(setting: Setting, protocol: Phases, chosen: Mapping[str, Chosen]) -> tuple[Party, ...]:
+    """The helper of the parts of a `protocol`, each of which is a round; () if none of the `chosen` sums needs one."""
+    deadline, access = duration(setting.keys.deadline), setting.access(HELPER)
+    patience = protocol.waits(setting.tables) * deadline
     sums: dict[int, Chosen] = {}
     for number, part in enumerate(protocol.parts, 1):
-        one = part.chosen(tables, called) if isinstance(part, SecureSum | Histogram) else None
+        one = chosen.get(part.name)
         if one is not None and one.sum.has_helper:
             sums[number] = one
     if len({one.sum.name for one in sums.values()}) > 1:
@@ -654,10 +679,12 @@ class OneRound:
         world, keys = setting.world, setting.keys
         called = len(setting.shards)
         tables = setting.tables
-        self.clients = setting.clients(self.client_type, protocol, keys, called, tables)
-        self.server = self.server_type(world, tuple(setting.shards), protocol, keys, tables, **setting.access("server"))
+        sums = chosen_in(setting, protocol)
+        self.clients = setting.clients(self.client_type, protocol, keys, called, tables, sums)
+        names, access = tuple(setting.shards), setting.access("server")
+        self.server = self.server_type(world, names, protocol, keys, tables, sums, **access)
         self.observer = self.observer_type(setting, protocol, self.server, self.clients)
-        self.helpers = helpers_of(setting, protocol)
+        self.helpers = helpers_of(setting, protocol, sums)
         self.observer.helpers = tuple(helper.device for helper in self.helpers)
 
     def plan(self) -> None:

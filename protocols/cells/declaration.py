@@ -184,6 +184,9 @@ class PrivateCells(OneShot):
         if problem := plan.problem(points, len(shards)):
             raise Problem("privacy.epsilon", f"{toml(tables.privacy.epsilon)}: {problem}; allowed: a larger one")
 
+    def signs(self, tables: Any) -> bool:
+        return bool(tables.cells.sum != SecAgg.name)
+
     def cautions(self, tables: Any, dealt: Callable[[], Dealt]) -> list[str]:
         return noise_cautions(tables.privacy, tables.entropy)
 

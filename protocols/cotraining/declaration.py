@@ -220,10 +220,10 @@ class NoisyCounts(Part):
 
     def check_tables(self, tables: CotrainingTables) -> None:
         one = SUMS.get(tables.cotraining.votes)
-        if tables.privacy.votes_epsilon != "none" and not (one is not None and one.adds_helpers_noise):
+        if tables.privacy.votes_epsilon != "none" and not (one is not None and one.noises_counts()):
             problem = f"{tables.privacy.votes_epsilon:g} needs two aggregators that add noise to the counts, and "
             problem += f"cotraining.votes is {toml(tables.cotraining.votes)}"
-            fit = " or ".join(toml(name) for name, kind in SUMS.items() if kind.adds_helpers_noise)
+            fit = " or ".join(toml(name) for name, kind in SUMS.items() if kind.noises_counts())
             raise Problem("privacy.votes_epsilon", f'{problem}; allowed: "none", or cotraining.votes = {fit}')
 
     def check_data(self, tables: CotrainingTables, parts: Parts, shards: Mapping[str, Shard]) -> None:

@@ -166,7 +166,7 @@ class CotrainingRun:
 def votes_noise(tables: CotrainingTables, settings: CotrainingSettings) -> AggregatorNoise | None:
     """The noise of each aggregator on the counts of all rounds; None without any. Raises Problem."""
     epsilon = tables.privacy.votes_epsilon
-    if epsilon == "none" or settings.votes is None or not settings.votes.sum.adds_helpers_noise:
+    if epsilon == "none" or settings.votes is None or not settings.votes.sum.noises_counts():
         return None
     points = max(len(settings.voted(number)) for number in (1, settings.rounds))
     try:

@@ -320,8 +320,17 @@ class Sum(Part):
 
     @classmethod
     def takes_identities(cls) -> bool:
-        """True if clients can sign with long-term keys (`protocol.identity`)."""
-        return (cls.sees_all or cls.proves) and "protocol.identity" in cls.uses
+        """True if clients can sign with long-term keys (`protocol.identity`).
+
+        A set-up signs where clients see all of them. A sum with proofs has none, and must itself say that it signs.
+        """
+        itself = cls.proves and cls.uses is not Sum.uses
+        return (cls.sees_all or itself) and "protocol.identity" in cls.uses
+
+    @classmethod
+    def noises_counts(cls) -> bool:
+        """True if the server and the helper can add noise to counts of what is proved: of labels, or of a category."""
+        return cls.proves and cls.adds_helpers_noise
 
     def integers(self, length: int, most: int, *, based: bool = False) -> Any:
         """What clients prove of a number of integers from 0 to `most`; None: nothing. `based`: a sum has a basis."""

@@ -202,14 +202,14 @@ class SecureSum(secure_sum.SecureSum):
         return one.among(among)
 
     async def client(self, me: Client, keys: Any, group: Group, public: NDArray[np.float64]) -> None:
-        one = self.chosen(getattr(me, "tables", None), getattr(me, "called", 0)) if self.sum else None
+        one: Chosen | None = me.sums.get(self.name)  # type: ignore[attr-defined]
         if one is None:
             await super().client(me, keys, group, public)
         else:
             await one.contribute(me, np.asarray(self.vector(keys, me.shard, public), np.float64))
 
     async def server(self, me: Server, keys: Any, group: Group, found: Mapping[str, Found]) -> Found:
-        one = self.chosen(getattr(me, "tables", None), len(me.clients)) if self.sum else None
+        one: Chosen | None = me.sums.get(self.name)  # type: ignore[attr-defined]
         if one is None:
             return await super().server(me, keys, group, found)
         total = await one.total(me, group.names)

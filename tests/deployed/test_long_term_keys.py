@@ -5,11 +5,12 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from tacit.protocols.identities import identities_of
+from tacit.protocols.identities import Identities, identities_of, public_half
 from tacit.scenarios.command.main import app
 from tacit.scenarios.deploying import joining
 from tacit.scenarios.deploying.plan import identities_in
@@ -21,6 +22,7 @@ from tacit.sim.deployed.spoke import RefusedError
 from tests.deployed.test_runs import XCLP, rows
 from tests.deployed.together import Together
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SIGNED = [*XCLP, "protocol.identity=signed", "protocol.recovery=secure"]
 
 
@@ -144,3 +146,62 @@ def test_all_parts_of_a_simulation_sign_with_the_same_keys() -> None:
     assert labels is not None and averages is not None
     assert labels.public is averages.public and labels.private is averages.private  # each counts its own colluders
     simulation.close()
+
+
+OWN_SUM = """
+import numpy as np
+
+from tacit import Phases, ProtocolKeys, SecureSum, add_protocol
+
+
+class Total(SecureSum):
+    name, sum = "total", "secure"
+
+    def dimension(self, keys):
+        return 2
+
+    def vector(self, keys, shard, public):
+        return np.array([1.0, 2.0])
+
+
+class Summed(Phases):
+    name, summary, keys, parts, agrees = "summed", "a sum", ProtocolKeys, (Total(),), False
+    learned = {"server": "the sum", "client": "nothing"}
+
+    def oracle(self, keys, over):
+        return {"total": np.array([1.0, 2.0]) * len(over["total"])}
+
+
+add_protocol(Summed())
+"""
+
+
+@pytest.mark.parametrize("name", ["histogram", "summed"])
+def test_sums_of_own_protocols_are_signed_with_the_keys_of_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "histogram":
+        scenario = load(EXAMPLES / "histogram.toml", ["protocol.identity=signed", "fault=[]", "expect={}"])
+    else:
+        (tmp_path / "summed_total.py").write_text(OWN_SUM)
+        file = tmp_path / "summed.toml"
+        file.write_text(
+            'seed = 1\nplugins = ["summed_total.py"]\n[data]\nname = "digits"\nclients = 4\nlimit = 120\n'
+            '[protocol]\nname = "summed"\nidentity = "signed"\n'
+        )
+        scenario = load(file)
+    signed: dict[str, set[bytes]] = {}
+    sign = Identities.sign
+
+    async def seen(self: Identities, me: Any, what: str, *rest: Any) -> bytes:
+        signed.setdefault(me.name, set()).add(public_half(self.private[me.name]))
+        return await sign(self, me, what, *rest)
+
+    monkeypatch.setattr(Identities, "sign", seen)
+    (tmp_path / "run").mkdir()
+    made = Together(scenario, tmp_path / "run", seeded=False)
+    assert made.run().equals_plaintext
+    known = identities_in(made.certificates, scenario, [], seeded=False)
+    assert known is not None
+    assert len(signed) >= scenario.data.clients
+    assert signed == {party: {known.public[party]} for party in signed}
