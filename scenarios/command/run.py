@@ -126,7 +126,7 @@ def _prepare_engine(file: str, changes: Sequence[str], engine: str | None) -> No
 
     Not if something else than `engine` may choose the engine.
     """
-    with suppress(OSError, ValueError):  # the scenario is read later, and its errors are told then
+    with suppress(OSError, ValueError):  # `read` reports what is wrong with the file
         text = " ".join(changes) + (Path(file).read_text() if Path(file).is_file() else "")
         if engine is None and "engine" in text:
             return

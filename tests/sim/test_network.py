@@ -361,8 +361,8 @@ ACTS = st.tuples(
 )
 
 
-def told(topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, acts: list[Any]) -> Any:
-    """What is told of a run with these acts, and what it leaves."""
+def trace_of(topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, acts: list[Any]) -> Any:
+    """The events and hashes of a run with these acts, and the counts that it leaves."""
     world = World(topology)
     world.trace = world.network._trace = Trace([world.events.append] if watched else [], hashed=hashed)
     if not tapped:
@@ -403,8 +403,8 @@ def told(topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, 
 def test_compiled_ways_tell_the_same_as_those_in_python(
     topology: str, tapped: bool, hashed: bool, watched: bool, rate: float, acts: list[Any]
 ) -> None:
-    compiled = told(topology, tapped, hashed, watched, rate, acts)
+    compiled = trace_of(topology, tapped, hashed, watched, rate, acts)
     with in_python():
-        assert told(topology, tapped, hashed, watched, rate, acts) == compiled
+        assert trace_of(topology, tapped, hashed, watched, rate, acts) == compiled
     assert not hashed or compiled[0][2] == 0 or compiled[0][0] != Trace().trace_hash
     assert not watched or len(compiled[1]) == compiled[0][2]
